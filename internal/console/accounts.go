@@ -148,6 +148,7 @@ type accountPage struct {
 	Days      []day
 	Timeline  list[entry]
 	Chart     chart
+	Unlinked  *prospect // which the user has just unlinked
 }
 
 // A day has the entries of one day, newest first.
@@ -174,6 +175,12 @@ func (c *Console) showAccount(r *request) error {
 	id := string(p.Account.AccountID)
 	if _, err := r.get(&p.Prospects, "/prospects", url.Values{"accountId": {id}, "limit": {prospectsShown}}); err != nil {
 		return err
+	}
+	if unlinked, ok := atrium.ParseID[atrium.ProspectID](r.query("unlinked")); ok {
+		p.Unlinked = &prospect{}
+		if _, err := r.get(p.Unlinked, "/prospects/"+string(unlinked), nil); err != nil {
+			return err
+		}
 	}
 	shown := url.Values{}
 	query := url.Values{"limit": {"50"}, "include": {"payload"}}
@@ -293,6 +300,9 @@ type mergePage struct {
 
 // mergePage asks for the account to merge into, and then shows what the merge does.
 func (c *Console) mergePage(r *request) error {
+	if err := r.require(atrium.ScopeManageAccounts); err != nil {
+		return err
+	}
 	p := mergePage{Asked: r.query("into")}
 	var err error
 	if p.Account, err = r.readAccount(); err != nil {

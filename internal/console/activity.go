@@ -1,11 +1,17 @@
 package console
 
-import "net/url"
+import (
+	"net/url"
+	"strings"
+
+	"atrium"
+)
 
 type activityPage struct {
 	Source, Type, Key, Domain string
 	Unattributed              bool
 	Entries                   list[entry]
+	Names                     names // of the accounts of Entries
 }
 
 func (c *Console) listActivity(r *request) error {
@@ -16,6 +22,13 @@ func (c *Console) listActivity(r *request) error {
 	var err error
 	p.Entries, err = readList[entry](r, "/account_logs", "source", "type", "idempotencyKey", "claimedDomain", "accountId", "unattributed", "since", "until")
 	if err != nil {
+		return err
+	}
+	var ids []atrium.AccountID
+	for _, e := range p.Entries.Items {
+		ids = append(ids, e.AccountID)
+	}
+	if p.Names, err = r.accountNames(ids...); err != nil {
 		return err
 	}
 	return r.show("activity", "activity", "Activity", p)
@@ -30,6 +43,37 @@ type entryPage struct {
 	Raw     string
 	Cut     bool // Raw is only the beginning
 	Move    *move
+	Names   names // of the accounts of Move
+	Sender  sender
+}
+
+// A sender is who has sent an entry.
+type sender struct {
+	Name string
+	Path string // of a page about it; "" for none
+}
+
+// findSender finds the key or the user that has sent an entry.
+func (r *request) findSender(by string) (s sender, err error) {
+	s.Name = by
+	var found struct {
+		Name string `json:"name"`
+	}
+	switch {
+	case strings.HasPrefix(by, "key_"):
+		s.Path = r.path("keys")
+		_, err = r.get(&found, "/keys/"+url.PathEscape(by), nil)
+	case strings.HasPrefix(by, "user_"):
+		s.Path = r.path("people", by)
+		_, err = r.get(&found, "/users/"+url.PathEscape(by), nil)
+	}
+	switch {
+	case atrium.CodeOf(err) == atrium.CodeNotFound: // an operator's, or removed
+		return sender{Name: by}, nil
+	case found.Name != "":
+		s.Name = found.Name
+	}
+	return s, err
 }
 
 func (c *Console) showEntry(r *request) error {
@@ -58,6 +102,14 @@ func (c *Console) showEntry(r *request) error {
 		if _, err := r.get(p.Move, "/moves/"+string(p.Entry.MoveID), nil); err != nil {
 			return err
 		}
+		var err error
+		if p.Names, err = r.accountNames(p.Move.FromAccountID, p.Move.ToAccountID); err != nil {
+			return err
+		}
+	}
+	var err error
+	if p.Sender, err = r.findSender(p.Entry.SubmittedBy); err != nil {
+		return err
 	}
 	if err := r.heavily(func() (err error) {
 		p.Tree, err = parseNode(p.Entry.Payload)

@@ -60,7 +60,7 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"POST " + of + "/accounts/{account_id}/merge":                                        c.mergeAccount,
 		"POST " + of + "/accounts/{account_id}/split":                                        c.splitAccount,
 		"GET " + of + "/accounts/{account_id}/erase":                                         c.erasePage,
-		"POST " + of + "/accounts/{account_id}/erase":                                        c.eraseAccount,
+		"POST " + of + "/accounts/{account_id}/erase":                                        again(c.eraseAccount, c.erasePage, 0),
 		"POST " + of + "/accounts/{account_id}/prospects":                                    again(c.createProspect, c.showAccount, 1),
 		"POST " + of + "/accounts/{account_id}/unlink":                                       c.unlinkProspect,
 		"POST " + of + "/accounts/{account_id}/link":                                         again(c.linkProspect, c.showAccount, 1),

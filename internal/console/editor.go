@@ -30,6 +30,7 @@ type field struct {
 	List                     *rowList // fields for the elements of a list; nil if there are none
 	Options                  []option // to choose from; nil for all values
 	Changed                  bool     // by somebody else: Theirs is set
+	Advanced                 bool     // most pages do not need it
 }
 
 // An option is a value that can be chosen.
@@ -45,6 +46,11 @@ type editor struct {
 	Clash  bool     // somebody else has changed the page
 }
 
+// FaultyAdvanced reports whether an advanced field needs attention.
+func (e *editor) FaultyAdvanced() bool {
+	return slices.ContainsFunc(e.Fields, func(f field) bool { return f.Advanced && (f.Fault != "" || f.Changed) })
+}
+
 // pageFields returns the fields of a page.
 func pageFields(p *sitePage) []field {
 	fields := []field{
@@ -53,9 +59,9 @@ func pageFields(p *sitePage) []field {
 		{Name: "pageContext", Title: "Context", Value: p.PageContext, Rows: 3, Help: "About the readers of the page."},
 		{Name: "actions", Title: "Actions", Value: indent(p.Actions), Rows: 10, JSON: true, Help: "Buttons and links."},
 		{Name: "headerActionId", Title: "Action in the header", Value: p.HeaderActionID, Options: headers(p)},
-		{Name: "scripts", Title: "Scripts", Value: indent(p.Scripts), Rows: 8, JSON: true, Help: "What the site runs."},
+		{Name: "scripts", Title: "Scripts", Value: indent(p.Scripts), Rows: 8, JSON: true, Help: "What the site runs.", Advanced: true},
 		{Name: "footerLinks", Title: "Footer links", Value: indent(p.FooterLinks), Rows: 8, JSON: true, Help: "Groups of links."},
-		{Name: "maxAgeSeconds", Title: "Cache time in seconds", Value: strconv.FormatInt(p.MaxAgeSeconds, 10), Help: "How long browsers and proxies may keep the page."},
+		{Name: "maxAgeSeconds", Title: "Cache time in seconds", Value: strconv.FormatInt(p.MaxAgeSeconds, 10), Help: "How long browsers and proxies may keep the page.", Advanced: true},
 	}
 	for i := range fields {
 		fields[i].Seen = fields[i].Value
@@ -113,6 +119,9 @@ func entered(name string, form url.Values) (value, fault string) {
 func (r *request) pagePath() string { return "/pages/" + url.PathEscape(r.http.PathValue("page_id")) }
 
 func (c *Console) editPage(r *request) error {
+	if err := r.require(atrium.ScopeManagePages); err != nil {
+		return err
+	}
 	var e editor
 	var err error
 	if e.Tag, err = r.get(&e.Page, r.pagePath(), nil); err != nil {
@@ -121,7 +130,7 @@ func (c *Console) editPage(r *request) error {
 	if err := r.heavily(func() error { e.Fields, e.Public = pageFields(&e.Page), e.Page.Public; return nil }); err != nil {
 		return err
 	}
-	return r.show("edit", "pages", "Edit "+e.Page.Name, e)
+	return r.show("edit", "pages", "Edit "+e.Page.Name, &e)
 }
 
 // savePage changes the fields of a page that the user has changed. Hidden fields have what the user has seen.
@@ -263,10 +272,13 @@ func (r *request) showEditor(e editor, status int) error {
 	}); err != nil {
 		return err
 	}
-	return r.showStatus(status, "edit", "pages", "Edit "+e.Page.Name, e)
+	return r.showStatus(status, "edit", "pages", "Edit "+e.Page.Name, &e)
 }
 
 func (c *Console) newPage(r *request) error {
+	if err := r.require(atrium.ScopeManagePages); err != nil {
+		return err
+	}
 	var brands list[brand]
 	if _, err := r.get(&brands, "/brands", url.Values{"limit": {"100"}}); err != nil {
 		return err

@@ -44,7 +44,6 @@ var done = map[string]string{
 	"erased":          "The account is erased. The server may need some minutes to delete everything.",
 	"prospect":        "The prospect is saved.",
 	"prospectgone":    "The prospect is deleted.",
-	"unlinked":        "The prospect no longer belongs to the account.",
 	"audience":        "The audience is changed.",
 	"created":         "Created.",
 	"deleted":         "Deleted.",
@@ -191,7 +190,7 @@ func (f frame) Act(path, name, title, tag string) action {
 // functions are the functions of all templates.
 var functions = template.FuncMap{
 	"time": showTime, "date": showDate, "clock": showClock, "bytes": showBytes, "count": showCount, "short": shorten,
-	"label": label, "minute": minute,
+	"label": label, "minute": minute, "lower": strings.ToLower,
 }
 
 // pages are the templates by name, each with the layout.

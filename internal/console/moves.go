@@ -74,12 +74,25 @@ func scalar(text string) any {
 	return text
 }
 
+type movesPage struct {
+	Moves list[move]
+	Names names // of their accounts
+}
+
 func (c *Console) listMoves(r *request) error {
-	moves, err := readList[move](r, "/moves")
-	if err != nil {
+	var p movesPage
+	var err error
+	if p.Moves, err = readList[move](r, "/moves"); err != nil {
 		return err
 	}
-	return r.show("moves", "activity", "Moves", moves)
+	var ids []atrium.AccountID
+	for _, m := range p.Moves.Items {
+		ids = append(ids, m.FromAccountID, m.ToAccountID)
+	}
+	if p.Names, err = r.accountNames(ids...); err != nil {
+		return err
+	}
+	return r.show("moves", "activity", "Moves", p)
 }
 
 type newMovePage struct {
@@ -96,6 +109,9 @@ var moveFields = []string{"to", "from", "claimedName", "claimedDomain", "pointer
 
 // newMove asks for a rule, and then shows how many entries it selects.
 func (c *Console) newMove(r *request) error {
+	if err := r.require(atrium.ScopeManageAccounts); err != nil {
+		return err
+	}
 	p := newMovePage{Fields: readFields(r.query, moveFields...)}
 	if p.Fields["to"] == "" {
 		return r.show("newmove", "activity", "Move entries", p)

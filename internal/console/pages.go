@@ -73,6 +73,7 @@ type part struct {
 	JSON  string
 	Cut   bool // JSON is only the beginning
 	Tree  node
+	List  *rowList // the elements, if they have the conventional form
 }
 
 func (c *Console) showPage(r *request) error {
@@ -90,15 +91,15 @@ func (c *Console) showPage(r *request) error {
 	}
 	if err := r.heavily(func() error {
 		for _, shown := range []struct {
-			title string
-			text  jsontext.Value
-		}{{"Actions", p.Page.Actions}, {"Scripts", p.Page.Scripts}, {"Footer links", p.Page.FooterLinks}} {
+			title, name string
+			text        jsontext.Value
+		}{{"Actions", "actions", p.Page.Actions}, {"Scripts", "scripts", p.Page.Scripts}, {"Footer links", "footerLinks", p.Page.FooterLinks}} {
 			tree, err := parseNode(shown.text)
 			if err != nil {
 				return err
 			}
 			text, cut := raw(shown.text)
-			p.Parts = append(p.Parts, part{shown.title, text, cut, tree})
+			p.Parts = append(p.Parts, part{shown.title, text, cut, tree, shapes[shown.name].rows(shown.name, string(shown.text))})
 		}
 		return nil
 	}); err != nil {

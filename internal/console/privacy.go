@@ -63,6 +63,9 @@ type match struct {
 }
 
 func (c *Console) searchPerson(r *request) error {
+	if err := r.require(atrium.ScopeManageErase); err != nil {
+		return err
+	}
 	return r.show("search", "privacy", "Erase a person", searchPage{})
 }
 

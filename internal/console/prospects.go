@@ -24,7 +24,8 @@ type prospectPage struct {
 	Prospect prospect
 	Tag      string // what the user has seen
 	Accounts []atrium.AccountID
-	More     bool // of Accounts
+	More     bool  // of Accounts
+	Names    names // of Accounts
 }
 
 func (r *request) prospectPath() string {
@@ -41,7 +42,10 @@ func (c *Console) showProspect(r *request) error {
 	if err != nil {
 		return err
 	}
-	p := prospectPage{found.prospect, tag, found.AccountIDs, found.AccountIDsHasMore}
+	p := prospectPage{Prospect: found.prospect, Tag: tag, Accounts: found.AccountIDs, More: found.AccountIDsHasMore}
+	if p.Names, err = r.accountNames(found.AccountIDs...); err != nil {
+		return err
+	}
 	return r.show("prospect", "accounts", p.Prospect.Title(), p)
 }
 
@@ -111,10 +115,14 @@ func (c *Console) unlinkProspect(r *request) error {
 	if _, err := r.call(call{method: http.MethodDelete, path: path}); err != nil {
 		return err
 	}
-	return r.redirect(r.path("accounts", account), "unlinked")
+	http.Redirect(r.w, r.http, r.path("accounts", account)+"?done=unlinked&unlinked="+url.QueryEscape(r.form("prospectId")), http.StatusSeeOther)
+	return nil
 }
 
 func (c *Console) erasePage(r *request) error {
+	if err := r.require(atrium.ScopeManageAccounts); err != nil {
+		return err
+	}
 	a, err := r.readAccount()
 	if err != nil {
 		return err
@@ -125,7 +133,7 @@ func (c *Console) erasePage(r *request) error {
 // eraseAccount erases an account whose domain the user has typed.
 func (c *Console) eraseAccount(r *request) error {
 	if r.form("domain") != r.form("seenDomain") {
-		return atrium.Errorf(atrium.CodeInvalidRequest, "You typed another domain. Nothing was erased.")
+		return atrium.Errorf(atrium.CodeInvalidRequest, "You typed %q, which is not the domain of the account.", shorten(80, r.form("domain")))
 	}
 	if err := r.changeAccount(http.MethodDelete, "", nil); err != nil {
 		return err

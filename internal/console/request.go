@@ -142,7 +142,34 @@ func again(change, show page, segments int) page {
 	}
 }
 
-// open calls the handler of a page if the user may see the tenant that the path names.
+// A question is what a user confirms before a change.
+type question struct {
+	Text   string
+	Path   string // of the form
+	Back   string // the address of the page with the form
+	Fields url.Values
+}
+
+// ask shows the question that a form has. A script asks it in the page, and adds the field confirmed.
+func (r *request) ask() error {
+	q := question{Text: shorten(maxSummary, r.form("question")), Path: r.http.URL.RequestURI(), Back: prefix, Fields: r.http.PostForm}
+	if from, err := url.Parse(r.http.Referer()); err == nil && from.Host == r.http.Host && strings.HasPrefix(from.Path, prefix+"/") {
+		q.Back = from.RequestURI()
+	}
+	return r.show("confirm", "", "Confirm", q)
+}
+
+// require returns an error unless the user has a scope. Pages with forms call it, so that nobody fills in a form in
+// vain; the API checks each change.
+func (r *request) require(scope atrium.Scope) error {
+	if r.may(scope) {
+		return nil
+	}
+	return atrium.Errorf(atrium.CodeForbidden, "The role %s does not allow this. Ask an admin.", r.user.Role)
+}
+
+// open calls the handler of a page if the user may see the tenant that the path names. A form with a question is
+// not handled before the user has confirmed it.
 func (r *request) open(handle page) error {
 	if text := r.http.PathValue("tenant_id"); text != "" {
 		tenant, ok := atrium.ParseID[atrium.TenantID](text)
@@ -150,6 +177,9 @@ func (r *request) open(handle page) error {
 			return atrium.NotFound()
 		}
 		r.tenant = tenant
+	}
+	if r.http.Method == http.MethodPost && r.form("question") != "" && r.form("confirmed") == "" {
+		return r.ask()
 	}
 	return handle(r)
 }

@@ -46,6 +46,9 @@ type ruleRow struct {
 
 // showRetention shows the form for retention rules.
 func (c *Console) showRetention(r *request) error {
+	if err := r.require(atrium.ScopeManageErase); err != nil {
+		return err
+	}
 	var p retentionPage
 	var current retention
 	var err error

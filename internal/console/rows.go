@@ -26,6 +26,7 @@ type member struct {
 	Name, Title string
 	Kind        string
 	Usual       string // the text of new elements for which none is entered
+	Choices     []string
 	Of          *shape // of the elements of a list
 }
 
@@ -46,13 +47,13 @@ var shapes = map[string]*shape{
 		{Name: "actionIndex", Kind: memberIndex},
 		{Name: "buttonTitle", Title: "Button", Kind: memberText},
 		{Name: "url", Title: "Address", Kind: memberText},
-		{Name: "purpose", Title: "Purpose", Kind: memberText, Usual: "primary"},
-		{Name: "actionType", Title: "Kind", Kind: memberText, Usual: "link"},
+		{Name: "purpose", Title: "Purpose", Kind: memberText, Usual: "primary", Choices: []string{"primary", "secondary"}},
+		{Name: "actionType", Title: "Kind", Kind: memberText, Usual: "link", Choices: []string{"link"}},
 	}},
 	"scripts": {"Script", []member{
 		{Name: "name", Title: "Name", Kind: memberText},
 		{Name: "description", Title: "Description", Kind: memberText},
-		{Name: "injectionPoint", Title: "Place", Kind: memberText, Usual: "head"},
+		{Name: "injectionPoint", Title: "Place", Kind: memberText, Usual: "head", Choices: []string{"head", "body"}},
 		{Name: "content", Title: "Script", Kind: memberLines},
 		{Name: "enabled", Title: "Runs on the site", Kind: memberCheck},
 	}},
@@ -84,6 +85,7 @@ type row struct {
 // A rowField is a field for a member of an element.
 type rowField struct {
 	Name, Title, Kind, Value, Usual string
+	Choices                         []string // suggested values
 	Checked                         bool
 }
 
@@ -133,7 +135,7 @@ func (s *shape) row(prefix string, element jsontext.Value) (r row, ok bool) {
 	r.Prefix = prefix
 	for _, m := range s.Members {
 		value := o.get(m.Name)
-		f := rowField{Name: prefix + ":" + m.Name, Title: m.Title, Kind: m.Kind, Usual: m.Usual}
+		f := rowField{Name: prefix + ":" + m.Name, Title: m.Title, Kind: m.Kind, Usual: m.Usual, Choices: m.Choices}
 		switch m.Kind {
 		case memberText, memberLines:
 			if value != nil && json.Unmarshal(value, &f.Value) != nil || value.Kind() == 'n' {

@@ -178,7 +178,7 @@ func decodeOrigins(o *strictjson.Object, array []byte) (origins []string) {
 	for _, text := range texts {
 		origin, ok := atrium.ParseOrigin(*text)
 		if !ok {
-			o.Fault("origins", "must have only origins such as https://www.example.com, in lower case and without a path")
+			o.Fault("origins", "must be origins: start with https:// and end after the host, in lower case, such as https://www.example.com")
 			return nil
 		}
 		origins = append(origins, origin)

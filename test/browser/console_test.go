@@ -106,6 +106,16 @@ func (b *tab) submit(selector string) {
 	b.until(`window.before !== 1 && document.readyState === "complete"`)
 }
 
+// confirm clicks a button of a form with a question, and answers yes: in the page or, without scripts, on the next one.
+func (b *tab) confirm(selector string) {
+	b.t.Helper()
+	get[int](b, `(window.confirm = () => true, 0)`)
+	b.submit(selector)
+	if b.scriptsOff {
+		b.submit(`button[name="confirmed"]`)
+	}
+}
+
 // fill replaces the text of an input field.
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()
@@ -306,6 +316,8 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			}
 			b.open(of + "/accounts/" + account(first))
 			b.submit(`form[action$="/unlink"] button`)
+			b.submit(`form.done button`)
+			b.submit(`form[action$="/unlink"] button`)
 			if left := get[int](b, `document.querySelectorAll('form[action$="/unlink"]').length`); left != 0 {
 				t.Errorf("%d prospects are left", left)
 			}
@@ -314,10 +326,15 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			b.open(of + "/pages/page_01kzdemo0000000000000000p3")
 			for _, step := range []struct{ action, status string }{{"publish", "published"}, {"unpublish", "draft"}, {"archive", "archived"}, {"restore", "draft"}} {
 				button := fmt.Sprintf(`form[action$="/%s"] button`, step.action)
-				if asked := get[bool](b, fmt.Sprintf(`(window.confirm = () => true, "confirm" in document.querySelector(%q).dataset)`, button)); asked != (step.action == "unpublish") {
+				asked := get[bool](b, fmt.Sprintf(`document.querySelector(%q).form.elements.question !== undefined`, button))
+				if asked != (step.action == "unpublish") {
 					t.Errorf("%s asks before it is done: %v", step.action, asked)
 				}
-				b.submit(button)
+				if asked {
+					b.confirm(button)
+				} else {
+					b.submit(button)
+				}
 				if status := b.seen(".status"); status != step.status {
 					t.Errorf("after %s, the page is %q", step.action, status)
 				}
@@ -395,6 +412,12 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 
 			// Erase an account by typing its domain.
 			b.open(of + "/accounts/" + account(second) + "/erase")
+			b.fill(`input[name="domain"]`, first)
+			b.ignoring("400")
+			b.submit(`button.danger`)
+			if problem := b.seen(".problem"); !strings.Contains(problem, first) {
+				t.Errorf("a wrong domain says %q", problem)
+			}
 			b.fill(`input[name="domain"]`, second)
 			b.submit(`button.danger`)
 			b.heading("Accounts")
@@ -424,7 +447,7 @@ func TestConsoleWritesPages(t *testing.T) {
 		scripting(t, o, func(t *testing.T, b *tab) {
 			b.signIn(o, atrium.RoleEditor)
 			b.open("/console/" + string(o.tenant) + "/pages")
-			b.submit(`.head a`)
+			b.submit(`.head a.primary`)
 			b.fill(`input[name="name"]`, "Fair")
 			b.fill(`input[name="title"]`, "Meet us")
 			b.submit(`button.primary`)
@@ -441,6 +464,12 @@ func TestConsoleWritesPages(t *testing.T) {
 				t.Errorf("the form lost what was entered: %q", kept)
 			}
 			b.fill(`textarea[name="footerLinks"]`, `[]`)
+			addAction := func() {
+				if !b.scriptsOff {
+					b.click(`.list > .rows > button`)
+				}
+			}
+			addAction()
 			b.fill(`input[name="actions:0:buttonTitle"]`, "Book <b>a</b> call")
 			b.fill(`input[name="actions:0:url"]`, "https://www.example.com/call")
 			b.submit(`button.primary`)
@@ -457,8 +486,9 @@ func TestConsoleWritesPages(t *testing.T) {
 				b.fill(`input[name="actions:2:buttonTitle"]`, "Prices")
 				b.fill(`input[name="actions:2:position"]`, "2")
 			} else {
+				addAction()
 				b.fill(`input[name="actions:1:buttonTitle"]`, "Docs")
-				b.click(`.list > .rows > button`)
+				addAction()
 				b.fill(`input[name="actions:2:buttonTitle"]`, "Prices")
 				b.fill(`input[name="actions:0:position"]`, "3")
 			}

@@ -55,11 +55,11 @@ func row(text string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("tbody tr")].find(row => row.textContent.includes(%q))`, text)
 }
 
-// press clicks a button in a row of a table, and waits for the page that follows.
+// press clicks a button in a row of a table, and confirms it.
 func (b *tab) press(text, selector string) {
 	b.t.Helper()
-	get[int](b, fmt.Sprintf(`(window.confirm = () => true, %s.querySelector(%q).id = "pressed", 0)`, row(text), selector))
-	b.submit("#pressed")
+	get[int](b, fmt.Sprintf(`(%s.querySelector(%q).id = "pressed", 0)`, row(text), selector))
+	b.confirm("#pressed")
 }
 
 // The day that docs/working-day.md describes, in the console: nothing of it needs another tool but what senders
@@ -211,8 +211,7 @@ func workingDay(t *testing.T, o *office, b *tab) {
 	renewed.ask(http.MethodGet, "/v0/pages", "")
 	crm.ask(http.MethodGet, "/v0/pages", "") // the former secret works for another day
 	b.open(page)
-	get[int](b, `(window.confirm = () => true, 0)`)
-	b.submit(`form[action$="/delete"] button`)
+	b.confirm(`form[action$="/delete"] button`)
 	if shown := b.seen("h1"); !strings.Contains(shown, "deleted") {
 		t.Errorf("the deleted page has the heading %q", shown)
 	}

@@ -8,10 +8,10 @@ const sameDay = (a, b) => a.toDateString() === b.toDateString()
 for (const element of document.querySelectorAll('time[datetime]')) {
   const at = new Date(element.dateTime)
   if (isNaN(at)) continue
-  const today = 'clock' in element.dataset || sameDay(at, new Date())
-  element.textContent = at.toLocaleString(locale, today
-    ? { hour: '2-digit', minute: '2-digit' }
-    : { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' })
+  const clock = at.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' })
+  if ('clock' in element.dataset) element.textContent = clock
+  else if (sameDay(at, new Date())) element.textContent = `today, ${clock}`
+  else element.textContent = at.toLocaleString(locale, { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' })
 }
 
 // The server groups a timeline by the days of UTC: group it by those of the browser's zone.
@@ -53,9 +53,10 @@ for (const button of document.querySelectorAll('button.copy')) {
   })
 }
 
-for (const button of document.querySelectorAll('button[data-confirm]')) {
-  button.addEventListener('click', event => {
-    if (!confirm(button.dataset.confirm)) event.preventDefault()
+for (const question of document.querySelectorAll('input[name=question]')) {
+  question.form.addEventListener('submit', event => {
+    if (!confirm(question.value)) return event.preventDefault()
+    question.name = 'confirmed'
   })
 }
 
@@ -74,27 +75,35 @@ for (const input of document.querySelectorAll('input[data-utc]')) {
   input.closest('label').querySelector('small').textContent = Intl.DateTimeFormat().resolvedOptions().timeZone
 }
 
-// The last row of a list is for one more element: a button adds another such row.
+// The last row of a list is for one more element: a button shows it, and then adds another such row.
+const newRow = list => [...list.children].findLast(child => child.matches('.row'))
 for (const list of document.querySelectorAll('.rows')) {
   const button = document.createElement('button')
   button.type = 'button'
-  button.textContent = 'Add another'
-  const add = () => {
-    const last = [...list.children].findLast(child => child.matches('.row'))
-    const name = last.querySelector('[name]').name
-    const before = name.slice(0, name.lastIndexOf(':') + 1)
-    const next = before.replace(/[0-9]+:$/, number => parseInt(number) + 1 + ':')
-    const row = last.cloneNode(true)
-    for (const field of row.querySelectorAll('[name]')) {
-      if (field.name.startsWith(before)) field.name = next + field.name.slice(before.length)
-      if (field.type === 'checkbox') field.checked = false
-      else field.value = ''
+  button.textContent = `Add ${list.dataset.one}`
+  const empty = [...newRow(list).querySelectorAll('input, textarea')].every(field => field.type === 'checkbox' ? !field.checked : !field.value)
+  newRow(list).hidden = empty
+  button.addEventListener('click', () => {
+    let row = newRow(list)
+    if (row.hidden) {
+      row.hidden = false
+    } else {
+      const name = row.querySelector('[name]').name
+      const before = name.slice(0, name.lastIndexOf(':') + 1)
+      const next = before.replace(/[0-9]+:$/, number => parseInt(number) + 1 + ':')
+      const last = row
+      row = last.cloneNode(true)
+      for (const field of row.querySelectorAll('[name]')) {
+        if (field.name.startsWith(before)) field.name = next + field.name.slice(before.length)
+        if (field.type === 'checkbox') field.checked = false
+        else field.value = ''
+      }
+      for (const inner of row.querySelectorAll('button')) inner.remove()
+      for (const inner of row.querySelectorAll('.row')) inner.hidden = false
+      last.after(row)
     }
-    for (const inner of row.querySelectorAll('button')) inner.remove()
-    last.after(row)
     row.querySelector('input').focus()
-  }
-  button.addEventListener('click', add)
+  })
   list.append(button)
 }
 

@@ -80,11 +80,12 @@ func (s *Store) Accounts(ctx context.Context, tenant atrium.TenantID, f atrium.A
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
 		l := &accountList{tx: tx, tenant: tenant, filter: f, order: order}
 		read, filter := l.read, l.filterRows
-		if len(f.IDs) > 0 {
+		switch {
+		case len(f.IDs) > 0:
 			l.order, read = atrium.AccountsNewest, l.listed
-		} else if f.Domain != "" {
+		case f.Domain != "":
 			l.order, read = atrium.AccountsNewest, l.byDomain
-		} else if (order == atrium.AccountsNewest || order == atrium.AccountsActivity) && f.NamePrefix == "" && f.ActiveSince == nil && len(f.Words) == 0 {
+		case (order == atrium.AccountsNewest || order == atrium.AccountsActivity) && f.NamePrefix == "" && f.ActiveSince == nil && len(f.Words) == 0:
 			filter = nil
 		}
 		page, position, err := kernel.ScanPage(after, limit, read, filter)
