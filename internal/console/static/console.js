@@ -80,7 +80,7 @@ const newRow = list => [...list.children].findLast(child => child.matches('.row'
 for (const list of document.querySelectorAll('.rows')) {
   const button = document.createElement('button')
   button.type = 'button'
-  button.textContent = `Add ${list.dataset.one}`
+  button.textContent = `Add ${list.dataset.element}`
   const empty = [...newRow(list).querySelectorAll('input, textarea')].every(field => field.type === 'checkbox' ? !field.checked : !field.value)
   newRow(list).hidden = empty
   button.addEventListener('click', () => {
