@@ -118,10 +118,11 @@ To try it, run: atrium demo`,
 	}
 	root.SetVersionTemplate("atrium {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Name() != "serve" && cmd.Name() != "demo" { // which handle SIGHUP themselves
 			cancelOnHangup(cmd)
 		}
+		return checkVariables(cmd)
 	}
 	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newImport(), newExport(), newCopy(), newBackup(),
 		newRestore(), newDoctor(), newVersion())

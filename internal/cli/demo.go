@@ -51,7 +51,7 @@ refuses a database that has tenants but no demo tenant.`,
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), settings, loader.Warnings, cmd.ErrOrStderr(),
+		return serve(cmd.Context(), settings, append(loader.Warnings, misspelledVariables()...), cmd.ErrOrStderr(),
 			func(a *app.App, s *store.Store) error {
 				tenant, key, operator, err := prepareDemo(cmd.Context(), s)
 				if err != nil {

@@ -37,6 +37,9 @@ The exit code is 1 if a check fails. Warnings do not change it.`,
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, list, err := load()
 		d := &doctor{settings: settings, list: list, full: *full, now: time.Now, free: freeBytes, files: maxFiles}
+		for _, w := range misspelledVariables() {
+			d.warn("settings", "rename or unset it", "%s", w)
+		}
 		for _, w := range loader.Warnings {
 			d.warn("secrets", "keep secrets in files that only the user of the server can read", "%s", w)
 		}

@@ -46,7 +46,7 @@ exits within 8 seconds. A second signal ends it immediately.`,
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), settings, loader.Warnings, cmd.ErrOrStderr(), func(*app.App, *store.Store) error {
+		return serve(cmd.Context(), settings, append(loader.Warnings, misspelledVariables()...), cmd.ErrOrStderr(), func(*app.App, *store.Store) error {
 			return nil
 		})
 	})
@@ -62,7 +62,6 @@ func settingsFlags(
 	loader := config.Bind(cmd.Flags(), &settings)
 	return func() (config.Config, []config.Setting, error) {
 		list, err := loader.Load(os.LookupEnv)
-		loader.CheckNames(os.Environ())
 		if err != nil {
 			err = usageError{err}
 		}

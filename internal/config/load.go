@@ -38,7 +38,7 @@ type Loader struct {
 	flags  *pflag.FlagSet
 	names  []string // of the settings, in the order of the struct
 	file   string   // the path, from --config or ATRIUM_CONFIG
-	// Warnings are about unsafe sources of secrets and misspelled variables. Load and CheckNames add them.
+	// Warnings are about unsafe sources of secrets. Load adds them.
 	Warnings []string
 }
 

@@ -331,18 +331,22 @@ func TestTheShutdownDelayIsPartOfTheDrain(t *testing.T) {
 	}
 }
 
-func TestMisspelledVariablesAreReported(t *testing.T) {
-	c := Default()
-	l := Bind(pflag.NewFlagSet("test", pflag.ContinueOnError), &c)
-	l.CheckNames([]string{
+func TestMisspelledVariablesAreFound(t *testing.T) {
+	found := Misspellings([]string{
 		"ATRIUM_LOG_SAMPEL=1", "ATRIUM_DATABSE_FILE=/x", "ATRIUM_LOG_SAMPLE=1", "ATRIUM_DATABASE_FILE=/x", "ATRIUM_CONFIG=/x",
-		"ATRIUM_SERVER=x", "ATRIUM_KEY=x", "ATRIUM_PROFILE=x", "ATRIUM_TENANT=x", "ATRIUM_MANAGE_KEY=x", "ATRIUM_OPERATOR_KEY=x", "LOG_SAMPEL=1", "ATRIUM_",
-	})
-	want := []string{
-		"ATRIUM_LOG_SAMPEL is not a setting: did you mean ATRIUM_LOG_SAMPLE?",
-		"ATRIUM_DATABSE_FILE is not a setting: did you mean ATRIUM_DATABASE_FILE?",
+		"ATRIUM_SERVER=x", "ATRIUM_KEY=x", "ATRIUM_KEY_FILE=x", "ATRIUM_PROFILE=x", "ATRIUM_MANAGE_KEY=x", "ATRIUM_OPERATOR_KEY=x",
+		"ATRIUM_DEV=x", "ATRIUM_PORT=tcp://10.0.0.1:8080", "ATRIUM_SERVICE_HOST=10.0.0.1", "ATRIUM_TENNANT=x", "ATRIUM_ADRR=",
+		"LOG_SAMPEL=1", "ATRIUM_=1",
+	}, "ATRIUM_SERVER", "ATRIUM_KEY", "ATRIUM_PROFILE", "ATRIUM_TENANT")
+	want := []Misspelling{
+		{"ATRIUM_LOG_SAMPEL", "ATRIUM_LOG_SAMPLE"},
+		{"ATRIUM_DATABSE_FILE", "ATRIUM_DATABASE_FILE"},
+		{"ATRIUM_TENNANT", "ATRIUM_TENANT"},
 	}
-	if !slices.Equal(l.Warnings, want) {
-		t.Errorf("the warnings are %q, want %q", l.Warnings, want)
+	if !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+	if text, want := found[0].String(), "ATRIUM_LOG_SAMPEL is not a setting: did you mean ATRIUM_LOG_SAMPLE?"; text != want {
+		t.Errorf("%s, want %s", text, want)
 	}
 }

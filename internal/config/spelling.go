@@ -19,36 +19,61 @@ func settingNames() (names []string) {
 	return names
 }
 
-// CheckNames warns of each variable of an environment, in the form of os.Environ, that has no effect but
-// whose name is similar to that of a setting.
-func (l *Loader) CheckNames(environ []string) {
+// A Misspelling is a variable of the environment that has no effect but resembles one that does.
+type Misspelling struct {
+	Name  string // as it is set
+	Known string // the variable that it resembles
+}
+
+func (m Misspelling) String() string {
+	return fmt.Sprintf("%s is not a setting: did you mean %s?", m.Name, m.Known)
+}
+
+// Misspellings returns the misspelled variables of an environment, which has the form of os.Environ.
+// others are the known variables that are not settings. Empty variables count as unset.
+func Misspellings(environ []string, others ...string) (all []Misspelling) {
+	prefix := Variable("")
 	var known []string
 	for _, name := range append(settingNames(), "config") {
-		known = append(known, Variable(name), Variable(name)+fileSuffix)
+		known = append(known, strings.TrimPrefix(Variable(name), prefix))
+	}
+	for _, name := range others {
+		known = append(known, strings.TrimPrefix(name, prefix))
+	}
+	for _, name := range slices.Clone(known) {
+		known = append(known, name+fileSuffix)
 	}
 	for _, variable := range environ {
-		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, Variable("")) || slices.Contains(known, name) {
+		name, text, _ := strings.Cut(variable, "=")
+		rest, ours := strings.CutPrefix(name, prefix)
+		if !ours || text == "" || slices.Contains(known, rest) {
 			continue
 		}
-		if similar := suggestion(name, known); similar != "" {
-			l.warn(name + " is not a setting" + similar)
+		if similar := nearest(rest, known); similar != "" {
+			all = append(all, Misspelling{name, prefix + similar})
 		}
 	}
+	return all
 }
 
 // suggestion returns the end of an error about an unknown name: the most similar known one, or "".
 func suggestion(unknown string, known []string) string {
-	nearest, least := "", maxTypos+1
+	if similar := nearest(unknown, known); similar != "" {
+		return fmt.Sprintf(": did you mean %s?", similar)
+	}
+	return ""
+}
+
+// nearest returns the known name that resembles an unknown one most, or "". Of a short name, only
+// one letter in three may differ.
+func nearest(unknown string, known []string) (similar string) {
+	least := maxTypos + 1
 	for _, name := range known {
-		if d := editDistance(unknown, name); d < least {
-			nearest, least = name, d
+		if d := editDistance(unknown, name); d < least && d <= max(1, len(name)/3) {
+			similar, least = name, d
 		}
 	}
-	if nearest == "" {
-		return ""
-	}
-	return fmt.Sprintf(": did you mean %s?", nearest)
+	return similar
 }
 
 // editDistance returns the Levenshtein distance of two texts in bytes.
