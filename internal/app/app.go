@@ -79,13 +79,10 @@ type App struct {
 	export      *telemetry.Export // nil for none
 }
 
-// New migrates the store's schema, listens, and returns the service, which
-// serves once Run is called. Close releases it if Run is not called.
+// New listens, migrates the store's schema, and returns the service, which
+// serves once Run is called. Close releases it if Run is not called. The migration comes last, because
+// it cannot be undone: a service that cannot listen changes nothing.
 func New(ctx context.Context, c Config) (*App, error) {
-	cursors, err := prepare(ctx, c)
-	if err != nil {
-		return nil, err
-	}
 	observe := newObservers(c)
 	limits, err := newLimits(c.Settings, c.Store.Traits(), observe.refused)
 	if err != nil {
@@ -99,6 +96,10 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	if err := a.listen(c.Metrics != nil && c.Settings.MetricsAddr != "", limits.bounds, observe.acceptFailed); err != nil {
 		return nil, err
+	}
+	cursors, err := prepare(ctx, c)
+	if err != nil {
+		return nil, errors.Join(err, a.closeListeners())
 	}
 	a.writer = newWriter(c, observe.ingest, observe.trace)
 	a.keys = auth.New(c.Store, c.Store.Now, limits.failures, observe.auth)
@@ -264,14 +265,19 @@ func (a *App) Run(ctx context.Context) error {
 
 // Close stops listening and commits queued entries. It is for an App that is not run.
 func (a *App) Close(ctx context.Context) error {
-	err := a.listener.Close()
-	if a.measured != nil {
-		err = errors.Join(err, a.measured.Close())
-	}
+	err := a.closeListeners()
 	if errors.Is(err, net.ErrClosed) { // by Run
 		err = nil
 	}
 	return errors.Join(err, a.writer.Close(ctx))
+}
+
+func (a *App) closeListeners() error {
+	err := a.listener.Close()
+	if a.measured != nil {
+		err = errors.Join(err, a.measured.Close())
+	}
+	return err
 }
 
 // storageFailed logs an error of the storage that ends the process, and returns it.

@@ -248,7 +248,7 @@ func TestAddressInUseIsReportedBeforeServing(t *testing.T) {
 	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newApp(t, addr, taken.Addr().String(), telemetry.NewMetrics("v1")); err == nil || err.Error() != "metrics: listen on "+taken.Addr().String()+": address already in use" {
+	if _, err := newApp(t, addr, taken.Addr().String(), telemetry.NewMetrics("v1")); err == nil || err.Error() != "metrics: listen on "+taken.Addr().String()+": address already in use: stop the other process, or choose another address with ATRIUM_METRICS_ADDR" {
 		t.Fatalf("address in use: %v", err)
 	}
 	again, err := net.Listen("tcp", addr)

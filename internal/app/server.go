@@ -9,15 +9,13 @@ import (
 	"os"
 	"syscall"
 
+	"atrium/internal/config"
 	"atrium/internal/limit"
 )
 
 // listen opens all listeners or none, so that an error is known before anything is served.
 func (a *App) listen(metrics bool, b limit.Bounds, acceptFailed func(error)) error {
-	api, err := listenTCP(a.settings.Addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		err = fmt.Errorf("%w: stop the other process, or choose another address with ATRIUM_ADDR", err)
-	}
+	api, err := listenTCP(a.settings.Addr, "addr")
 	if err != nil {
 		return err
 	}
@@ -26,7 +24,7 @@ func (a *App) listen(metrics bool, b limit.Bounds, acceptFailed func(error)) err
 	if !metrics {
 		return nil
 	}
-	measured, err := listenTCP(a.settings.MetricsAddr)
+	measured, err := listenTCP(a.settings.MetricsAddr, "metrics-addr")
 	if err != nil {
 		return errors.Join(fmt.Errorf("metrics: %w", err), a.listener.Close())
 	}
@@ -34,8 +32,8 @@ func (a *App) listen(metrics bool, b limit.Bounds, acceptFailed func(error)) err
 	return nil
 }
 
-// listenTCP listens on an address. The error names it once, and the cause without the system call.
-func listenTCP(addr string) (net.Listener, error) {
+// listenTCP listens on the address of a setting. The error names it once, and the cause without the system call.
+func listenTCP(addr, setting string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err == nil {
 		return listener, nil
@@ -45,6 +43,9 @@ func listenTCP(addr string) (net.Listener, error) {
 	}
 	if call, ok := errors.AsType[*os.SyscallError](err); ok {
 		err = call.Err
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w: stop the other process, or choose another address with %s", err, config.Variable(setting))
 	}
 	return nil, fmt.Errorf("listen on %s: %w", addr, err)
 }

@@ -35,6 +35,9 @@ const (
 	maxAheadOfConnected = 1 << 20
 )
 
+// ErrCertificate says that the TLS certificate or its key cannot be used.
+var ErrCertificate = errors.New("tls-cert and tls-key")
+
 // A certificate is the last valid state of the files of a TLS certificate and its private key.
 // It is safe for concurrent use.
 type certificate struct {
@@ -56,7 +59,7 @@ func openCertificate(chainFile, keyFile string, log *slog.Logger) (*certificate,
 		log.Warn("other users can read the private key: run chmod 600", "file", keyFile, "mode", info.Mode().Perm().String())
 	}
 	if _, err := c.read(); err != nil {
-		return nil, fmt.Errorf("tls-cert and tls-key: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrCertificate, err)
 	}
 	c.notice()
 	return c, nil
@@ -77,13 +80,13 @@ func (c *certificate) read() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if bytes.Equal(chain, c.chain) && bytes.Equal(key, c.key) {
+	if c.chain != nil && bytes.Equal(chain, c.chain) && bytes.Equal(key, c.key) { // an empty file is not unread
 		return false, nil
 	}
 	c.chain, c.key = chain, key
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("%s and %s: %w", c.chainFile, c.keyFile, err)
 	}
 	before := c.current.Load()
 	if now := c.now(); before != nil && now.After(pair.Leaf.NotAfter) && now.Before(before.Leaf.NotAfter) {

@@ -2,7 +2,7 @@
 // packages that do the work.
 //
 // Data goes to stdout, everything else to stderr. The exit code is 0 on success, 2 for a usage
-// error, and 1 for any other failure.
+// error or a failure of a server that another start would repeat, and 1 for any other failure.
 package cli
 
 import (
@@ -49,6 +49,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	for _, err := range separate(err) {
 		fmt.Fprintf(stderr, "atrium: %s\n", printableLines(explain(err)))
 	}
+	if lasts := (permanent{}); errors.As(err, &lasts) {
+		return exitUsage
+	}
 	if failed := (failure{}); errors.As(err, &failed) {
 		return exitFailure
 	}
@@ -85,6 +88,12 @@ func cancelOnHangup(cmd *cobra.Command) {
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
+
+// A permanent failure of a server is one that another start would repeat. Its supervisor must not start it
+// again.
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
 
 // run wraps the errors of a command in failure, except usage errors.
 func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {

@@ -85,7 +85,7 @@ func (d *doctor) secrets() {
 func (d *doctor) certificate() {
 	pair, err := tls.LoadX509KeyPair(d.settings.TLSCert, d.settings.TLSKey)
 	if err != nil {
-		d.fail("certificate", "use PEM files that belong together: the certificate with its chain, and its key", "tls-cert and tls-key: %v", err)
+		d.fail("certificate", "use PEM files that belong together: the certificate with its chain, and its key", "tls-cert and tls-key: %s and %s: %v", d.settings.TLSCert, d.settings.TLSKey, err)
 		return
 	}
 	const fix = "renew it: a running server loads the new file within seconds"

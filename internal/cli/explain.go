@@ -20,6 +20,8 @@ func separate(err error) (all []error) {
 		return separate(e.error)
 	case usageError:
 		return separate(e.error)
+	case permanent:
+		return separate(e.error)
 	case interface{ Unwrap() []error }:
 		texts := make([]string, len(e.Unwrap()))
 		for i, part := range e.Unwrap() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -44,6 +45,7 @@ exits within 8 seconds. A second signal ends it immediately.`,
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, _, err := load()
 		if err != nil {
+			logFailure(telemetry.NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel), cmd.ErrOrStderr(), settings, err)
 			return err
 		}
 		return serve(cmd.Context(), settings, append(loader.Warnings, misspelledVariables()...), cmd.ErrOrStderr(), func(*app.App, *store.Store) error {
@@ -73,7 +75,7 @@ func settingsFlags(
 func serve(
 	ctx context.Context, c config.Config, warnings []string, stderr io.Writer,
 	started func(*app.App, *store.Store) error,
-) error {
+) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // the reader of the log may exit
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -84,6 +86,7 @@ func serve(
 	logWriter := telemetry.NewLogWriter(stderr)
 	defer func() { _ = logWriter.Close() }()
 	log := telemetry.NewLogger(logWriter, c.LogFormat, c.LogLevel)
+	defer func() { logFailure(log, stderr, c, err) }()
 	if err := disableCoreDumps(); err != nil {
 		warnings = append(warnings, err.Error())
 	}
@@ -118,6 +121,9 @@ func serve(
 		}
 	}()
 	a, err := app.New(ctx, app.Config{Settings: c, Store: s, Log: log, Metrics: metrics, Export: export})
+	if errors.Is(err, app.ErrCertificate) || errors.Is(err, store.ErrNewer) {
+		return permanent{err}
+	}
 	if err != nil {
 		return err
 	}
@@ -131,11 +137,25 @@ func serve(
 		return errors.Join(err, a.Close(ctx))
 	}
 	defer onHangup(c, a.ReloadCertificate)()
-	if err := a.Run(ctx); err != nil {
-		return err
+	err = a.Run(ctx)
+	if errors.Is(err, store.ErrNewer) {
+		return permanent{err}
 	}
-	log.Info("stopped")
-	return nil
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+// logFailure logs why a server ends, if the log is for programs: what reads JSON lines does not understand
+// the message of the command.
+func logFailure(log *slog.Logger, stderr io.Writer, c config.Config, err error) {
+	if err == nil || telemetry.WritesText(stderr, c.LogFormat) {
+		return
+	}
+	for _, err := range separate(err) {
+		log.Error("the server failed", "error", explain(err))
+	}
 }
 
 // onHangup calls f on every SIGHUP until stop is called, if TLS is configured. Without TLS there is

@@ -29,10 +29,15 @@ func NewLogger(w io.Writer, format, level string) *slog.Logger {
 		out = &LogWriter{to: w, closed: true}
 	}
 	options := &slog.HandlerOptions{Level: minimum}
-	if format == "text" || format == "auto" && isTerminal(out.to) {
+	if WritesText(out.to, format) {
 		return slog.New(&handler{slog.NewTextHandler(out, options), slog.NewTextHandler(coalescer{out}, options)})
 	}
 	return slog.New(&handler{slog.NewJSONHandler(out, options), slog.NewJSONHandler(coalescer{out}, options)})
+}
+
+// WritesText reports whether a log with the format is text for people, not JSON, on a writer.
+func WritesText(w io.Writer, format string) bool {
+	return format == "text" || format == "auto" && isTerminal(w)
 }
 
 // A handler logs requests through a handler of their own.

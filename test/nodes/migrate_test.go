@@ -113,7 +113,7 @@ func TestNodesRunAndStartUntilAnUpgradeIsFinished(t *testing.T) {
 	}
 	refused := regexp.MustCompile(`the upgrade of the database to migration 1000 is finished and this binary knows \d+: use a newer binary`)
 	_, stderr, code := nodes.Command(t, "serve", "--addr", "127.0.0.1:0", "--database", s.database)
-	if code != 1 || !refused.MatchString(stderr) {
+	if code != 2 || !refused.MatchString(stderr) {
 		t.Errorf("a start ends with exit code %d, %q", code, stderr)
 	}
 	for _, n := range s.nodes {
@@ -122,7 +122,7 @@ func TestNodesRunAndStartUntilAnUpgradeIsFinished(t *testing.T) {
 				t.Fatalf("a node still runs: %s", n.Log())
 			}
 		}
-		if code := n.Status().ExitStatus(); code != 1 || !refused.MatchString(n.Log()) {
+		if code := n.Status().ExitStatus(); code != 2 || !refused.MatchString(n.Log()) {
 			t.Errorf("a node that runs ends with exit code %d: %s", code, n.Log())
 		}
 	}

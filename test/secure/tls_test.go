@@ -141,9 +141,9 @@ func TestStartFailsWithoutAValidKeyPair(t *testing.T) {
 	}{
 		{[]string{"--tls-cert", chain}, 2, "tls-cert and tls-key must be set together"},
 		{[]string{"--tls-key", key}, 2, "tls-cert and tls-key must be set together"},
-		{[]string{"--tls-cert", chain, "--tls-key", key}, 1, "private key does not match public key"},
-		{[]string{"--tls-cert", key, "--tls-key", key}, 1, "tls-cert and tls-key: "},
-		{[]string{"--tls-cert", chain, "--tls-key", filepath.Join(dir, "none.pem")}, 1, "none.pem: no such file"},
+		{[]string{"--tls-cert", chain, "--tls-key", key}, 2, chain + " and " + key + ": tls: private key does not match public key"},
+		{[]string{"--tls-cert", key, "--tls-key", key}, 2, "tls-cert and tls-key: "},
+		{[]string{"--tls-cert", chain, "--tls-key", filepath.Join(dir, "none.pem")}, 2, "none.pem: no such file"},
 	} {
 		_, stderr, code := nodes.Command(t, append([]string{"serve", "--addr", "127.0.0.1:0", "--database", "sqlite:" + filepath.Join(dir, "atrium.db")}, c.flags...)...)
 		if code != c.code || !strings.Contains(stderr, c.why) {
