@@ -58,7 +58,7 @@ func (c *fileCheck) check() error {
 			err = fmt.Errorf("%s is a different file", f.path)
 		}
 		err = fmt.Errorf("a database file was removed or replaced while it is open: %w: "+
-			"put the original back, or stop the server and restore a backup", err)
+			"do not stop the server: move the original back, or export the tenants with atrium export --server", err)
 		return &engine.Error{Class: engine.Unavailable, Err: err}
 	}
 	c.lost.Store(false)
