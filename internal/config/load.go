@@ -154,9 +154,36 @@ func (l *Loader) Load(lookup func(string) (string, bool)) ([]Setting, error) {
 		}
 	}
 	for _, fault := range l.config.faults() {
-		faults = append(faults, errors.New(fault))
+		name, _, _ := strings.Cut(fault, " ")
+		faults = append(faults, errors.New(fault+l.origin(name, settings)))
 	}
 	return settings, errors.Join(faults...)
+}
+
+// origin returns the end of an error about a setting: its value and where that is from, or "" for a default. The
+// URL of a database is not shown: it can contain a password, and a malformed one hides it from Redact.
+func (l *Loader) origin(name string, settings []Setting) string {
+	i := slices.IndexFunc(settings, func(s Setting) bool { return s.Name == name })
+	if i < 0 {
+		return ""
+	}
+	where := ""
+	switch settings[i].Source {
+	case FromFlag:
+		where = "--" + name
+	case FromEnvironment:
+		where = Variable(name)
+	case FromSecret:
+		return ": check the file of " + Variable(name) + fileSuffix
+	case FromFile:
+		where = name + " in " + l.file
+	case FromDefault:
+		return ""
+	}
+	if name == "database" {
+		return ": check " + where
+	}
+	return fmt.Sprintf(": %s is %q", where, settings[i].Value)
 }
 
 func (l *Loader) warn(warning string) {
@@ -191,13 +218,49 @@ func readFile(path string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	var settings map[string]string
-	dec := yaml.NewDecoder(bytes.NewReader(b))
-	if err := dec.Decode(&settings); err != nil && !errors.Is(err, io.EOF) {
+	settings, err := parseFile(b)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: more than one YAML document", path)
+	return settings, nil
+}
+
+// parseFile returns the settings of a YAML document, as text: one mapping of names to scalars.
+func parseFile(text []byte) (map[string]string, error) {
+	const example = "write one setting on each line, such as addr: 127.0.0.1:8080"
+	var document yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	switch err := dec.Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %s", strings.TrimPrefix(err.Error(), "yaml: "), example)
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one YAML document")
+	}
+	top := document.Content[0]
+	if top.Kind == yaml.ScalarNode && top.Tag == "!!null" {
+		return nil, nil
+	}
+	if top.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("line %d: %s", top.Line, example)
+	}
+	settings := map[string]string{}
+	for i := 0; i < len(top.Content); i += 2 {
+		name, value := top.Content[i], top.Content[i+1]
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		if name.Kind != yaml.ScalarNode || value.Kind != yaml.ScalarNode {
+			return nil, fmt.Errorf("line %d: %q must have one value: %s", name.Line, name.Value, example)
+		}
+		if _, twice := settings[name.Value]; twice {
+			return nil, fmt.Errorf("line %d: %s is set twice", name.Line, name.Value)
+		}
+		if settings[name.Value] = value.Value; value.Tag == "!!null" {
+			settings[name.Value] = ""
+		}
 	}
 	return settings, nil
 }

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,12 +55,15 @@ func warnings(t *testing.T, args []string, environment map[string]string) []stri
 	return l.Warnings
 }
 
+// configPath matches the path of the file that load writes.
+var configPath = regexp.MustCompile(`/\S*/atrium\.yaml`)
+
 // wantFaults checks that the error has exactly these faults, in order.
 func wantFaults(t *testing.T, err error, want ...string) {
 	t.Helper()
 	var got []string
 	if err != nil {
-		got = strings.Split(err.Error(), "\n")
+		got = strings.Split(configPath.ReplaceAllString(err.Error(), "atrium.yaml"), "\n")
 	}
 	same := len(got) == len(want)
 	for i := range min(len(got), len(want)) {
@@ -146,34 +151,59 @@ func TestAllFaultsAreReportedTogether(t *testing.T) {
 		`atrium.yaml: queue-entries: "many" is not an integer`,
 		`atrium.yaml: unknown setting MaxBody`,
 		`atrium.yaml: unknown setting adr: did you mean addr?`,
-		"tls-cert and tls-key must be set together",
-		"hsts must be whole seconds and not negative",
-		"http2-streams must be from 1 to 1000",
-		"database must be sqlite: and a path, or postgres:// and a URL",
-		"log-format must be auto, json or text",
-		"log-level must be debug, info, warn or error",
-		"log-sample must not be negative",
-		"max-header must be from 4KiB to 1MiB",
+		`tls-cert and tls-key must be set together: --tls-cert is "chain.pem"`,
+		`hsts must be whole seconds and not negative: --hsts is "1.5s"`,
+		`http2-streams must be from 1 to 1000: --http2-streams is "0"`,
+		"database must be sqlite: and a path, or postgres:// and a URL: check --database",
+		`log-format must be auto, json or text: log-format in atrium.yaml is "xml"`,
+		`log-level must be debug, info, warn or error: ATRIUM_LOG_LEVEL is "loud"`,
+		`log-sample must not be negative: --log-sample is "-1"`,
+		`max-header must be from 4KiB to 1MiB: --max-header is "1"`,
 		"max-url must be at most max-header, which includes it",
-		"idle-timeout must be from 1s to 1h",
-		"drain-timeout must be from 0s to 7s",
-		"shutdown-delay must be from 0s to 5s",
-		"queue-bytes must be at least max-body",
-		"batch-entries must be from 1 to 4096",
+		`idle-timeout must be from 1s to 1h: idle-timeout in atrium.yaml is "1ms"`,
+		`drain-timeout must be from 0s to 7s: ATRIUM_DRAIN_TIMEOUT is "8s"`,
+		`shutdown-delay must be from 0s to 5s: ATRIUM_SHUTDOWN_DELAY is "6s"`,
+		`queue-bytes must be at least max-body: queue-bytes in atrium.yaml is "1KiB"`,
+		`batch-entries must be from 1 to 4096: batch-entries in atrium.yaml is "5000"`,
 	)
 }
 
+func TestFaultsNameTheValueAndItsOrigin(t *testing.T) {
+	for _, c := range []struct {
+		args        []string
+		environment map[string]string
+		file, fault string
+	}{
+		{nil, map[string]string{"ATRIUM_LOG_LEVEL": "loud"}, "", `log-level must be debug, info, warn or error: ATRIUM_LOG_LEVEL is "loud"`},
+		{[]string{"--log-level=loud"}, nil, "", `log-level must be debug, info, warn or error: --log-level is "loud"`},
+		{nil, nil, "log-level: loud", `atrium.yaml is "loud"`},
+		{nil, map[string]string{"ATRIUM_LOG_LEVEL_FILE": secretFile(t, canary)}, "", "log-level must be debug, info, warn or error: check the file of ATRIUM_LOG_LEVEL_FILE"},
+		{nil, map[string]string{"ATRIUM_DATABASE": "postgres:me:" + canary + "@db/x"}, "", "database must be sqlite: and a path, or postgres:// and a URL: check ATRIUM_DATABASE"},
+		{nil, map[string]string{"ATRIUM_MAX_BODY": "32MiB"}, "", "batch-max-body must be at least max-body"},
+	} {
+		_, _, err := load(t, c.args, c.environment, c.file)
+		if err == nil || !strings.HasSuffix(err.Error(), c.fault) && !strings.Contains(err.Error(), c.fault+"\n") || strings.Contains(err.Error(), canary) {
+			t.Errorf("%v, want %s", err, c.fault)
+		}
+	}
+}
+
 func TestConfigFileIsOneMapping(t *testing.T) {
+	const example = "write one setting on each line, such as addr: 127.0.0.1:8080"
 	for text, fault := range map[string]string{
 		"":                                  "",
 		"# nothing\n":                       "",
 		"addr: a:1\n":                       "",
 		"log-sample: 010\n":                 "",
-		"addr: a:1\naddr: a:2\n":            `key "addr" already defined`,
-		"- addr\n":                          "cannot unmarshal",
-		"addr: [a, b]\n":                    "cannot unmarshal",
+		"addr: a:1\naddr: a:2\n":            `atrium.yaml: line 2: addr is set twice`,
+		"# only\n---\n":                     "",
+		"addr:\n":                           "addr must be host:port",
+		"- addr\n":                          "atrium.yaml: line 1: " + example,
+		"addr=127.0.0.1:8080\n":             "atrium.yaml: line 1: " + example,
+		"log-level: warn\naddr: [a, b]\n":   `atrium.yaml: line 2: "addr" must have one value: ` + example,
 		"addr: a:1\n---\nlog-level: warn\n": "more than one YAML document",
-		"addr: 'a\n":                        "yaml",
+		"addr: 'a\n":                        "atrium.yaml: line 2: found unexpected end of stream: " + example,
+		"log-level: warn\naddr b\n":         "atrium.yaml: line 2: could not find expected ':': " + example,
 	} {
 		_, _, err := load(t, nil, nil, text+" ")
 		if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
@@ -275,7 +305,7 @@ func TestRedactHidesPasswordsAndNothingElse(t *testing.T) {
 		}
 	}
 	_, settings, err := load(t, []string{"--database", "postgres://me:" + secret + "%@db/x"}, nil, "")
-	wantFaults(t, err, "database must be sqlite: and a path, or postgres:// and a URL")
+	wantFaults(t, err, "database must be sqlite: and a path, or postgres:// and a URL: check --database")
 	for _, s := range settings {
 		if strings.Contains(s.Value, secret) {
 			t.Errorf("the setting %s shows a password", s.Name)
@@ -312,7 +342,12 @@ func TestInvalidSettingsAreReported(t *testing.T) {
 		{"--read-header-timeout=31s", "read-header-timeout must be at most read-timeout, which includes it"},
 	} {
 		_, _, err := load(t, []string{c.args}, nil, "")
-		wantFaults(t, err, c.fault)
+		name, value, _ := strings.Cut(c.args, "=")
+		origin := fmt.Sprintf(": %s is %q", name, value)
+		if name == "--database" {
+			origin = ": check --database"
+		}
+		wantFaults(t, err, c.fault+origin)
 	}
 	for _, args := range [][]string{
 		{"--addr=:0", "--metrics-addr=:0"}, {"--addr=[::1]:http"}, {"--database=postgresql://me@one:1,two:2/x"}, {"--max-url=32KiB", "--max-header=32KiB"},
@@ -325,7 +360,7 @@ func TestInvalidSettingsAreReported(t *testing.T) {
 
 func TestTheShutdownDelayIsPartOfTheDrain(t *testing.T) {
 	_, _, err := load(t, []string{"--shutdown-delay", "3s", "--drain-timeout", "2s"}, nil, "")
-	wantFaults(t, err, "shutdown-delay must be at least a second less than drain-timeout, which includes it")
+	wantFaults(t, err, "shutdown-delay must be at least a second less than drain-timeout, which includes it: --shutdown-delay is \"3s\"")
 	if _, _, err := load(t, []string{"--shutdown-delay", "5s"}, nil, ""); err != nil {
 		t.Error(err)
 	}

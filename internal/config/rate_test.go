@@ -47,7 +47,7 @@ func TestTrustedProxiesAreNetworksOrAddresses(t *testing.T) {
 			t.Errorf("%q is %v", text, all)
 		}
 		_, _, err := load(t, []string{"--trusted-proxies", text}, nil, "")
-		wantFaults(t, err, "trusted-proxies must be networks such as 10.0.0.0/8 or addresses, separated by commas")
+		wantFaults(t, err, fmt.Sprintf("trusted-proxies must be networks such as 10.0.0.0/8 or addresses, separated by commas: --trusted-proxies is %q", text))
 	}
 }
 
@@ -58,12 +58,12 @@ func TestLimitsOutOfRangeAreInvalid(t *testing.T) {
 	}, map[string]string{"ATRIUM_KEY_RATE": "fast"}, "")
 	wantFaults(t, err,
 		`ATRIUM_KEY_RATE: "fast" is not a rate such as 100/s`,
-		"max-header-fields must be from 10 to 10000",
-		"max-url must be from 1KiB to 1MiB",
-		"max-query-parameters must be from 10 to 10000",
-		"max-connections must be from 10 to 1048576",
-		"max-client-connections must be from 1 to 1048576",
-		"max-requests must be from 0 to 1048576",
-		"request-wait must be from 0s to 1m0s",
+		`max-header-fields must be from 10 to 10000: --max-header-fields is "1"`,
+		`max-url must be from 1KiB to 1MiB: --max-url is "100"`,
+		`max-query-parameters must be from 10 to 10000: --max-query-parameters is "0"`,
+		`max-connections must be from 10 to 1048576: --max-connections is "0"`,
+		`max-client-connections must be from 1 to 1048576: --max-client-connections is "0"`,
+		`max-requests must be from 0 to 1048576: --max-requests is "-1"`,
+		`request-wait must be from 0s to 1m0s: --request-wait is "2m0s"`,
 	)
 }
