@@ -24,7 +24,18 @@ func Proxy(tb testing.TB, nodes []*Node) *Front {
 	if len(nodes) != 3 {
 		tb.Fatalf("deploy/haproxy.cfg has three nodes, not %d", len(nodes))
 	}
-	return front(tb, Deployed(tb, "haproxy.cfg"), nodes)
+	return front(tb, Deployed(tb, "haproxy.cfg"), nodes, nil)
+}
+
+// TLSProxy is like Proxy, but terminates TLS with a certificate and its key (PEM), as the configuration says.
+func TLSProxy(tb testing.TB, nodes []*Node, certificate []byte) *Front {
+	tb.Helper()
+	config, documented := string(Deployed(tb, "haproxy.cfg")), "bind :443 ssl crt /etc/haproxy/atrium.pem alpn h2,http/1.1"
+	if !strings.Contains(config, documented) {
+		tb.Fatalf("deploy/haproxy.cfg does not have %s", documented)
+	}
+	bind := strings.NewReplacer(":443", `"${FRONT}"`, "/etc/haproxy/", "").Replace(documented)
+	return front(tb, []byte(strings.Replace(config, `bind "${FRONT-:8080}"`, bind, 1)), nodes, certificate)
 }
 
 // RoundRobin starts an HAProxy that forwards connections unchanged, each to the next node.
@@ -48,13 +59,13 @@ frontend stats
     bind "${STATS}"
     stats enable
     stats uri /
-`), nodes)
+`), nodes, nil)
 }
 
-func front(tb testing.TB, config []byte, nodes []*Node) *Front {
+func front(tb testing.TB, config []byte, nodes []*Node, certificate []byte) *Front {
 	tb.Helper()
 	f := &Front{Addr: freeAddr(tb), Stats: freeAddr(tb), nodes: nodes}
-	cmd := command(tb, "haproxy", map[string][]byte{"haproxy.cfg": config}, "-db", "-f", "haproxy.cfg")
+	cmd := command(tb, "haproxy", map[string][]byte{"haproxy.cfg": config, "atrium.pem": certificate}, "-db", "-f", "haproxy.cfg")
 	cmd.Env = append(cmd.Env, "FRONT="+f.Addr, "STATS="+f.Stats)
 	for i, n := range nodes {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("NODE%d=%s", i+1, n.Addr))

@@ -1,15 +1,19 @@
 package nodes_test
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"atrium/internal/app/apptest"
 	"atrium/test/nodes"
 )
 
@@ -51,6 +55,30 @@ func TestHAProxyReportsTheAddressOfTheClient(t *testing.T) {
 	})
 	if found[1] != "127.0.0.2" {
 		t.Errorf("the client is %s: %s", found[1], found[0])
+	}
+}
+
+// The console binds its cookie to the host and to TLS by this header, so a client must not choose it.
+func TestHAProxyReportsWhetherTheClientUsesTLS(t *testing.T) {
+	const header = "X-Forwarded-Proto"
+	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Got", strings.Join(r.Header.Values(header), ","))
+	}))
+	t.Cleanup(fake.Close)
+	at := func() *nodes.Node { return &nodes.Node{Addr: fake.Listener.Addr().String()} }
+	pair := apptest.NewPair(t, time.Now().Add(time.Hour))
+	client := &http.Client{Timeout: settled, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pair.Trust}, DisableKeepAlives: true}}
+	plain := "http://" + nodes.Proxy(t, []*nodes.Node{at(), at(), at()}).Addr
+	secure := "https://" + nodes.TLSProxy(t, []*nodes.Node{at(), at(), at()}, slices.Concat(pair.Chain, pair.Key)).Addr
+	for _, c := range []struct{ front, claim, want string }{
+		{plain, "X-Other: none", ""},
+		{plain, header + ": https", ""},
+		{secure, "X-Other: none", "https"},
+		{secure, header + ": http", "https"},
+	} {
+		if a := send(client, "GET", c.front+"/console", "", "", c.claim); a.status != 200 || a.header.Get("X-Got") != c.want {
+			t.Errorf("%s with %s: %s, and nodes got %q, want %q", c.front, c.claim, a, a.header.Get("X-Got"), c.want)
+		}
 	}
 }
 

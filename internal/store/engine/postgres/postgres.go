@@ -264,7 +264,7 @@ func (db *database) once(ctx context.Context, f func(*transaction) error) (retri
 	conn, err := db.pool.Acquire(wait)
 	cancel()
 	if err != nil {
-		return false, &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("connect to the database: %w", err)}
+		return false, &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("connect to the database: %w", connectError{err})}
 	}
 	defer db.release(conn)
 	t := &transaction{
