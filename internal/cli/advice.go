@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 )
@@ -29,6 +30,19 @@ type effect struct {
 // An adviseFunc returns what follows from a change that is easily overlooked, or "". It is printed to
 // stderr. The change has succeeded, so there is no error.
 type adviseFunc func(context.Context, *client, effect) string
+
+// needsServer returns advice for a command on the database that only begins what a server does.
+func needsServer(does string) adviseFunc {
+	return func(_ context.Context, c *client, e effect) string {
+		var created struct {
+			CreatedAt string `json:"createdAt"`
+		}
+		if c.base != inProcessURL || json.Unmarshal(e.response, &created, lenientJSON) != nil || created.CreatedAt == "" {
+			return "" // such as a check
+		}
+		return "A running server " + does + ": if none uses this database, start one."
+	}
+}
 
 // parent returns a call that reads the resource at the path of a call without its last segment.
 func parent(of call) call {

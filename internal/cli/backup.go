@@ -152,11 +152,16 @@ were revoked since.`,
 			warn(cmd.ErrOrStderr(),
 				fmt.Sprintf("audit log of %s was tampered with before the backup: %s", f.Tenant, f.What))
 		}
+		intact, compared := " is intact", ""
+		if *noManifest { // damage within a row is not detected
+			compared = " (not compared with a checksum)"
+			intact = ": the structure is intact" + compared
+		}
 		err = out.print(cmd, report, func(w io.Writer) {
 			if *verify {
-				fmt.Fprintf(w, "%s is intact: %s%s.\n", args[0], report.Described(), takenAt(report))
+				fmt.Fprintf(w, "%s%s: %s%s.\n", args[0], intact, report.Described(), takenAt(report))
 			} else {
-				fmt.Fprintf(w, "Restored %s: %s%s.\n", path, report.Described(), takenAt(report))
+				fmt.Fprintf(w, "Restored %s%s: %s%s.\n", path, compared, report.Described(), takenAt(report))
 			}
 		})
 		if err == nil && *verify && len(report.Audits) > 0 {

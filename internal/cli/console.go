@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -53,6 +54,9 @@ func servedURL(settings config.Config) string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
+// minutes returns a duration of whole minutes for a sentence, such as "10 minutes".
+func minutes(d time.Duration) string { return atrium.Count(int(d.Minutes()), "minute", "minutes") }
+
 // consoleCommands are the commands of the console that are not those of its users.
 func consoleCommands() group {
 	return group{name: "console", short: "Sign in to the console", extraCommands: []func(*target) *cobra.Command{newConsoleLogin}}
@@ -61,11 +65,11 @@ func consoleCommands() group {
 func newConsoleLogin(t *target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "login [USER_ID]", Short: "Print an address that signs you in to the console", Args: cobra.MaximumNArgs(1),
-		Long: `Print an address of the console that signs a user in once, within ` + atrium.LoginLinkLife.String() + `.
+		Long: `Print an address of the console that signs a user in once, within ` + minutes(atrium.LoginLinkLife) + `.
 
-Without USER_ID, the command works on the database and signs in the operator, whom it creates
-if there is none. An operator manages all tenants.`,
-		Example: "  atrium console login\n  atrium console login user_… --tenant tenant_… --url https://atrium.example.com",
+Without USER_ID, the command works on the database and signs in the only operator, or creates
+one. With several, name yours, with --operator. An operator manages all tenants.`,
+		Example: "  atrium console login\n  atrium console login user_… --operator\n  atrium console login user_… --tenant tenant_… --url https://atrium.example.com",
 	}
 	operatorFlag(cmd, t)
 	base := cmd.Flags().String("url", "", "`URL` of the console's server (default: that of --server, or of the setting addr)")

@@ -55,7 +55,7 @@ get". --check lists what would be erased, and erases nothing. An erasure cannot 
 			example: "  atrium erasures create --tenant tenant_… --text jane@blueharbor.example " +
 				"--prospect-email jane@blueharbor.example --check",
 			method: http.MethodPost, path: "/erasures", idempotent: true, columns: erasureColumns,
-			confirm: "Permanently erase", affected: allSelected, checkFormat: formatErasureCheck, checkRows: matchColumns,
+			confirm: "Permanently erase", affected: allSelected, advise: needsServer("performs the erasure"), checkFormat: formatErasureCheck, checkRows: matchColumns,
 			params: []param{
 				erasureRule,
 				searchedAccount,

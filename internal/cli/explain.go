@@ -75,6 +75,13 @@ func (o *operation) translate(cmd *cobra.Command, args []string, t *target, err 
 	for i, f := range e.Faults {
 		translated.Faults[i] = o.translateFault(cmd, f)
 	}
+	if p := o.promptedParam(); p != nil {
+		given := "what you typed"
+		if cmd.Flags().Changed(p.flag) {
+			given = "--" + p.flag
+		}
+		translated.Detail = strings.Replace(e.Detail, p.member(), given, 1)
+	}
 	switch e.Code {
 	case atrium.CodeForbidden:
 		translated.Detail += o.forbiddenHint(t)

@@ -50,7 +50,7 @@ type operation struct {
 	none         noneFunc              // explains an empty list; may be nil
 	promptDetail promptFunc            // adds to the prompt what the call affects; may be nil
 	done         string                // printed to stderr if the response is empty
-	before       bool                  // read the parent resource before the call, for advise
+	before       func(call) call       // what to read before the call, for advise; may be nil
 	advise       adviseFunc            // may be nil
 }
 
@@ -311,8 +311,8 @@ func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) er
 		return copyResponse(ctx, cmd.OutOrStdout(), response.Body)
 	}
 	var before jsontext.Value
-	if o.before { // if this fails, there is no advice
-		if current, err := c.fetch(ctx, parent(call)); err == nil {
+	if o.before != nil { // if this fails, there is no advice
+		if current, err := c.fetch(ctx, o.before(call)); err == nil {
 			before = current.body
 		}
 	}

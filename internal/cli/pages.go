@@ -94,7 +94,7 @@ func pages() group {
 			example: "  atrium pages schedule page_… --tenant tenant_… --publish-at 2026-03-02T09:00:00Z " +
 				"--unpublish-at 2026-04-01T00:00:00Z",
 			method: http.MethodPut, path: "/pages/{page_id}/schedule", ifMatch: optionalIfMatch, layout: layoutDetails,
-			columns: scheduled, before: true, advise: droppedTime, params: []param{
+			columns: scheduled, before: parent, advise: droppedTime, params: []param{
 				{flag: "publish-at", kind: instant, usage: "`time` at which the page is published"},
 				{flag: "unpublish-at", kind: instant, usage: "`time` at which the page is unpublished"},
 			},

@@ -52,6 +52,7 @@ with "atrium tenants get", which fails once nothing is left. A deletion cannot b
 			example: "  atrium tenants delete tenant_… --confirm 'Example Corp'",
 			method:  http.MethodDelete, path: "/tenants/{tenant_id}", tenancy: noTenant, ifMatch: optionalIfMatch,
 			confirm: "Permanently delete", affected: wholeTenant, columns: withDeletion,
+			advise: needsServer("deletes the data"),
 			params: []param{{flag: "confirm", name: "confirmName", usage: "`name` of the tenant, instead of the prompt",
 				required: true, prompted: true, inQuery: true}},
 		},

@@ -1,7 +1,12 @@
 package cli
 
 import (
+	"context"
 	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
 )
@@ -53,13 +58,15 @@ editor also changes pages and audiences. An admin does everything in the tenant.
 		},
 		{
 			use: "login-link USER_ID", short: "Create a link that signs a user in once",
-			long:   "The link works once, within " + atrium.LoginLinkLife.String() + ". An earlier link of the user stops working.",
+			long:   "The link works once, within " + minutes(atrium.LoginLinkLife) + ". An earlier link of the user stops working.",
 			method: http.MethodPost, path: user + "/login_link", tenancy: tenantOrLocalOperators, ifMatch: optionalIfMatch, layout: layoutDetails,
 			columns: []column{{"Token", "token"}, {"User", "userId"}, {"Expires", "expiresAt"}}, note: "(shown only once)", address: loginText,
 		},
 		{
 			use: "sign-out USER_ID", short: "End all sessions of a user", method: http.MethodPost, path: user + "/sign_out",
-			tenancy: tenantOrLocalOperators, ifMatch: optionalIfMatch, columns: columns,
+			long:    "The login link of the user ends, too.",
+			tenancy: tenantOrLocalOperators, ifMatch: optionalIfMatch, columns: columns, confirm: "End all sessions of",
+			before: sessionsOf, advise: endedSessions,
 		},
 		{
 			use: "sessions USER_ID", short: "List the sessions of a user, newest first", method: http.MethodGet, path: user + "/sessions",
@@ -71,4 +78,20 @@ editor also changes pages and audiences. An admin does everything in the tenant.
 			done: "The session is ended.",
 		},
 	}}
+}
+
+// sessionsOf returns a call that lists the sessions that a sign-out ends.
+func sessionsOf(signOut call) call {
+	return call{method: http.MethodGet, path: strings.TrimSuffix(signOut.path, "/sign_out") + "/sessions"}
+}
+
+// endedSessions says how many sessions a sign-out has ended.
+func endedSessions(_ context.Context, _ *client, e effect) string {
+	var found struct {
+		Items []jsontext.Value `json:"items"`
+	}
+	if json.Unmarshal(e.before, &found, lenientJSON) != nil {
+		return ""
+	}
+	return "Ended " + atrium.Count(len(found.Items), "session", "sessions") + "."
 }
