@@ -75,7 +75,7 @@ func (o *Object) isNamed(m *member, name string) bool {
 // not strict JSON or not an object, the error is an *atrium.Error with the first fault.
 func Parse(b []byte) (*Object, error) {
 	if at := tooDeepAt(b); at >= 0 {
-		return nil, tooDeep(jsontext.NewDecoder(bytes.NewBuffer(b), duplicatesAllowed), int64(at))
+		return nil, tooDeep(b, int64(at))
 	}
 	return ParseBatch(b)
 }
@@ -162,29 +162,18 @@ func tooDeepAt(b []byte) int {
 	return -1
 }
 
-// tooDeep returns the error for nesting that is too deep at an offset.
-func tooDeep(dec *jsontext.Decoder, at int64) error {
+// tooDeep returns the error for nesting that is too deep at an offset of b.
+func tooDeep(b []byte, at int64) error {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(b), duplicatesAllowed)
 	for dec.InputOffset() < at {
 		if kind := dec.PeekKind(); dec.StackDepth() == MaxDepth && (kind == '{' || kind == '[') {
 			break
 		}
 		if _, err := dec.ReadToken(); err != nil {
-			return syntaxFault(nil, err)
+			return syntaxFault(b, err)
 		}
 	}
 	return atrium.Invalid(bodyFault(string(dec.StackPointer()), fmt.Sprintf("is nested more than %d levels deep", MaxDepth)))
-}
-
-// syntaxFault returns the error for text that is not strict JSON.
-func syntaxFault(b []byte, err error) error {
-	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
-	switch {
-	case !ok && len(bytes.TrimSpace(b)) == 0:
-		return atrium.Invalid(bodyFault("", "must not be empty"))
-	case !ok:
-		return atrium.Invalid(bodyFault("", "ends before it is complete"))
-	}
-	return atrium.Invalid(bodyFault(string(syntax.JSONPointer), fmt.Sprintf("is not strict JSON at byte %d", syntax.ByteOffset)))
 }
 
 func bodyFault(pointer, detail string) atrium.Fault {

@@ -2,6 +2,7 @@ package strictjson_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,44 @@ func TestInvalidJSONIsRejectedWithItsLocation(t *testing.T) {
 	}
 	if _, err := strictjson.Parse([]byte(`{"a":"[[[[` + strings.Repeat(`\"[`, 100) + `"}`)); err != nil {
 		t.Errorf("brackets in a string count as nesting: %v", err)
+	}
+}
+
+func TestInvalidJSONSaysWhatIsWrong(t *testing.T) {
+	const (
+		early   = "ends too early: a closing quote, bracket or brace is missing"
+		name    = "expected the name of a field in double quotes"
+		value   = "expected a value; text is in double quotes"
+		others  = value + ", and the others are numbers, true, false, null, objects and arrays"
+		colon   = "expected a colon after the name of the field"
+		comma   = "expected a comma or the end of the object"
+		inArray = "expected a comma or the end of the array"
+		last    = "there must be no comma before the end"
+		token   = "expected a number, true, false or null"
+		control = "a line break, tab or control character in text must be escaped"
+		escape  = "the escape sequence is not valid, or half of a surrogate pair is missing"
+		utf8    = "the text is not UTF-8"
+		comment = "comments are not allowed"
+	)
+	at := func(offset int, problem string) string {
+		return fmt.Sprintf("is not strict JSON at byte %d: %s", offset, problem)
+	}
+	for body, want := range map[string]string{
+		` `: "must not be empty",
+		`{`: early, `{"a"`: early, `{"a":`: early, `{"a":1`: early, `{"a":"x`: early, `{"a":nu`: early, `{"a":"\u12`: early, `{"a":[{`: early,
+		`{'a':1}`: at(1, name), `{a:1}`: at(1, name), `{1:2}`: at(1, name), `{“a”:1}`: at(1, name), `{"a":1,b:2}`: at(7, name),
+		`{"a":'x'}`: at(5, value), `{"a":[1,'x']}`: at(8, value), `{"a":True}`: at(5, others), `{"a":+1}`: at(5, others), `{"a":}`: at(5, others),
+		`{"a" 1}`: at(5, colon), `{"a":1 "b":2}`: at(7, comma), `{"a":1;"b":2}`: at(6, comma), `{"a":1]`: at(6, comma), `{"a":01}`: at(6, comma),
+		`{"a":[1 2]}`: at(8, inArray), `{"a":[1}`: at(7, inArray), `{"a":1,}`: at(6, last), `{"a":[1,]}`: at(8, last), `{"a":{"b":1, } }`: at(13, last),
+		`{"a":nul}`: at(8, token), `{"a":1.}`: at(7, token), "{\"a\":\"\n\"}": at(6, control), "{\"a\x01\":1}": at(3, control),
+		`{"a":"\x"}`: at(6, escape), `{"a":"\ud800"}`: at(6, escape), "{\"a\":\"\xff\"}": at(6, utf8), "\ufeff{}": at(0, "it begins with a byte order mark"),
+		`{/*c*/"a":1}`: at(1, comment), "{\"a\":1, //c\n\"b\":2}": at(8, comment), `x`: at(0, others), `{"a":1}x`: "has data after its end, at byte 7",
+	} {
+		_, err := strictjson.Parse([]byte(body))
+		e, ok := errors.AsType[*atrium.Error](err)
+		if !ok || len(e.Faults) != 1 || e.Faults[0].Detail != want {
+			t.Errorf("%q: %v, want %q", body, err, want)
+		}
 	}
 }
 
