@@ -30,6 +30,15 @@ func TestDocumentIsValidOpenAPI31(t *testing.T) {
 	})
 }
 
+// As the other documentation does.
+func TestDocumentsCallAPartOfAnObjectAField(t *testing.T) {
+	onEveryDocument(t, func(t *testing.T, d Document) {
+		if word := regexp.MustCompile(`(?i)[^\n]*\bmembers?\b[^\n]*`).Find(d.YAML()); word != nil {
+			t.Errorf("a member is not called a field: %s", word)
+		}
+	})
+}
+
 func TestJSONHasTheValuesAndOrderOfYAML(t *testing.T) {
 	onEveryDocument(t, func(t *testing.T, d Document) {
 		var fromYAML any

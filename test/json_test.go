@@ -120,7 +120,7 @@ func TestMemberNamesAreCaseSensitive(t *testing.T) {
 					}
 					a := s.ask(t, client, o.method, target, `{"`+other+`":null}`)
 					if isManaged(target) { // unknown in the management API
-						if a.status != 400 || !strings.Contains(string(a.body), `"is not a known member"`) {
+						if a.status != 400 || !strings.Contains(string(a.body), `"is not a known field"`) {
 							t.Errorf("%s %s accepts %q: %s", o.method, target, other, a)
 						}
 					} else if a.status != 400 || placesOf(a) != "/name" && placesOf(a) != "/payload /source" { // missing members

@@ -112,7 +112,7 @@ var entryRuleParts = []param{
 		check: func(text string) string { return atrium.CheckText(text, 1, atrium.MaxName) }},
 	{flag: "claimed-domain", usage: "match entries whose sender gave this `domain`, in any spelling",
 		check: atrium.CheckDomain},
-	{flag: "payload-pointer", name: "payload/pointer", usage: "JSON `pointer` to a payload member, such as /deal/region"},
+	{flag: "payload-pointer", name: "payload/pointer", usage: "JSON `pointer` to a payload field, such as /deal/region"},
 	{flag: "payload-equals", name: "payload/equals", kind: scalar,
 		usage: "match entries with this `value` at --payload-pointer: text, or a JSON number, true, false or \"text\""},
 }

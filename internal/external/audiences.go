@@ -56,7 +56,7 @@ func includeArchived(q *rest.Query) bool {
 	}
 	for name := range strings.SplitSeq(text, ",") {
 		if strings.Trim(name, " ") != "archived" {
-			q.Fault("include", "must name only members that can be included: archived")
+			q.Fault("include", "must name only fields that can be included: archived")
 			return false
 		}
 	}

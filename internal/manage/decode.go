@@ -25,7 +25,7 @@ func optionalText(o *strictjson.Object, name string, check func(string) string) 
 // requireMember adds a fault if a partial update is empty.
 func requireMember(o *strictjson.Object) {
 	if len(o.Names()) == 0 {
-		o.WholeFault("must have at least one member")
+		o.WholeFault("must have at least one field")
 	}
 }
 

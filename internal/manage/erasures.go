@@ -96,7 +96,7 @@ func decodeErasureRequest(o *strictjson.Object, request *atrium.ErasureRequest) 
 		return
 	}
 	if len(inner.Names()) == 0 {
-		inner.WholeFault("must have at least one member")
+		inner.WholeFault("must have at least one field")
 	}
 	rule.Text, _ = inner.Text("text", strictjson.Optional, checkPersonal)
 	rule.TextContains, _ = inner.Text("textContains", strictjson.Optional, func(text string) string {

@@ -120,7 +120,7 @@ func decodeRule(o *strictjson.Object, rule *atrium.MoveRule) {
 	}
 	rule.Given = strictjson.Compact(o.Value("rule"))
 	if len(inner.Names()) == 0 {
-		inner.WholeFault("must have at least one member")
+		inner.WholeFault("must have at least one field")
 	}
 	decodeEntryRule(inner, rule)
 }
@@ -138,7 +138,7 @@ func decodeEntryRule(o *strictjson.Object, rule *atrium.MoveRule) {
 func decodePayloadRule(o *strictjson.Object, rule *atrium.MoveRule) {
 	rule.Pointer, _ = o.Text("pointer", strictjson.Required, func(text string) string {
 		if _, ok := canonical.ParsePointer(text); !ok || text == "" {
-			return "must be a JSON Pointer to a member"
+			return "must be a JSON Pointer to a field"
 		}
 		return atrium.CheckText(text, 1, maxPointer)
 	})

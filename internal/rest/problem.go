@@ -31,8 +31,8 @@ type CodeInfo struct {
 var Codes = []CodeInfo{
 	{
 		atrium.CodeInvalidRequest, http.StatusBadRequest, "The request is not valid",
-		"The body is not strict JSON; a member, parameter or header is invalid; or a cursor does not belong to this list.",
-		"Read the member errors: it has up to 50 faults and their locations. The same request will fail again.",
+		"The body is not strict JSON; a field, parameter or header is invalid; or a cursor does not belong to this list.",
+		"Read the field errors: it has up to 50 faults and their locations. The same request will fail again.",
 	},
 	{
 		atrium.CodeUnauthenticated, http.StatusUnauthorized, "A valid API key is needed",
@@ -42,7 +42,7 @@ var Codes = []CodeInfo{
 	{
 		atrium.CodeForbidden, http.StatusForbidden, "The key lacks the scope",
 		"The key is valid, but it has no scope for this operation, or it is of the wrong kind: the key of an operator instead of a tenant, or the reverse. Or the key does not name the origin of the site.",
-		"Ask an operator for a key with the scope that the member detail names.",
+		"Ask an operator for a key with the scope that the field detail names.",
 	},
 	{
 		atrium.CodeNotFound, http.StatusNotFound, "Not found",
@@ -71,7 +71,7 @@ var Codes = []CodeInfo{
 	},
 	{
 		atrium.CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The body is too large",
-		"The body is larger than the limit. Nothing was stored, except by an import: the member detail says where to resume.",
+		"The body is larger than the limit. Nothing was stored, except by an import: the field detail says where to resume.",
 		"Send less in one request, or ask the operator for a higher limit.",
 	},
 	{

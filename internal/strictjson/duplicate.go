@@ -165,5 +165,5 @@ func duplicate(b []byte, at int) error {
 			return syntaxFault(b, err)
 		}
 	}
-	return atrium.Invalid(bodyFault(string(dec.StackPointer()), "duplicates the name of an earlier member"))
+	return atrium.Invalid(bodyFault(string(dec.StackPointer()), "duplicates the name of an earlier field"))
 }

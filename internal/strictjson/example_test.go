@@ -25,7 +25,7 @@ func Example() {
 	// /name must be 1 to 255 characters long
 	// /domain is required
 	// /limit must be a whole number from 1 to 100
-	// /sort is not a known member
+	// /sort is not a known field
 }
 
 // The value of a member is returned exactly as the client sent it.
@@ -46,5 +46,5 @@ func ExampleParse() {
 	_, err := strictjson.Parse([]byte(`{"a": {"b": 1, "\u0062": 2}}`))
 	fmt.Println(err)
 	// Output:
-	// invalid_request: The request is not valid; see errors for each fault. [pointer "/a/b": duplicates the name of an earlier member]
+	// invalid_request: The request is not valid; see errors for each fault. [pointer "/a/b": duplicates the name of an earlier field]
 }

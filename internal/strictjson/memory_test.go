@@ -106,5 +106,5 @@ func TestDuplicateNamesAreRejectedInObjectsOfAnySize(t *testing.T) {
 func wantDuplicate(t *testing.T, what, body, where string) {
 	t.Helper()
 	_, err := strictjson.Parse([]byte(body))
-	wantFault(t, what, err, where, "duplicates the name of an earlier member")
+	wantFault(t, what, err, where, "duplicates the name of an earlier field")
 }

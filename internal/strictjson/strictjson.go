@@ -353,7 +353,7 @@ func (o *Object) RejectUnknown() {
 		if o.isFull() {
 			return
 		}
-		o.Fault(o.name(m), "is not a known member")
+		o.Fault(o.name(m), "is not a known field")
 	}
 }
 

@@ -228,7 +228,7 @@ func TestFaultsOfInnerObjectsAreInTheOutermost(t *testing.T) {
 	}
 	want := []string{
 		"/a~1b/c/d must be a string", "/a~1b/c is odd", "/a~1b/f must be an object", "/a~1b/missing is required",
-		"/g is not a known member",
+		"/g is not a known field",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

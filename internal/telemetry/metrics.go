@@ -73,7 +73,7 @@ func NewMetrics(version string) *Metrics {
 		}, []string{"limit"}),
 		ignored: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atrium_http_ignored_fields_total",
-			Help: "Members and query parameters of requests to the external API that had no effect, by route.",
+			Help: "Fields and query parameters of requests to the external API that had no effect, by route.",
 		}, []string{"route"}),
 		accept: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "atrium_http_accept_errors_total", Help: "Failed attempts to accept a connection.",

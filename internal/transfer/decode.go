@@ -22,7 +22,7 @@ const maxNames = 500_000
 // decode decodes a line. Its error is an *atrium.Error with the first atrium.MaxFaults faults.
 func decode(line []byte) (store.Import, error) {
 	if strictjson.HasMoreNames(line, maxNames) {
-		return store.Import{}, atrium.Invalid(atrium.Fault{In: atrium.InBody, Detail: "has more than 500,000 member names"})
+		return store.Import{}, atrium.Invalid(atrium.Fault{In: atrium.InBody, Detail: "has more than 500,000 field names"})
 	}
 	o, err := strictjson.Parse(line)
 	if err != nil {

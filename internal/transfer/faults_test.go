@@ -309,7 +309,7 @@ func TestTheNumberOfMemberNamesOfALineIsLimited(t *testing.T) {
 	p.put(t, line(most-others-1))
 	_, err := p.importFrom(t, strings.NewReader(line(most-others)), transfer.Options{})
 	wantStopped(t, err, 1, 1, "")
-	if err == nil || !strings.Contains(err.Error(), "500,000 member names") {
+	if err == nil || !strings.Contains(err.Error(), "500,000 field names") {
 		t.Errorf("stopped by %v", err)
 	}
 }
