@@ -14,7 +14,7 @@ import (
 // packages of lower layers. ARCHITECTURE.md draws them.
 var layers = [][]string{
 	{"."},
-	{"api", "internal/auditlog", "internal/canonical", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry", "internal/limit"},
+	{"api", "internal/auditlog", "internal/canonical", "internal/csvrows", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry", "internal/limit"},
 	{"internal/store/engine/sqlite", "internal/store/engine/postgres", "internal/store/register"},
 	{"internal/store/kernel"},
 	{"internal/store/accounts", "internal/store/pages", "internal/store/access", "internal/store/audit", "internal/store/tombstones", "internal/store/copies"},

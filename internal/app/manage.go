@@ -44,6 +44,7 @@ const (
 	maxPages      = 32
 	pagesOfTenant = 8
 	pagesWaiting  = 64 // of one tenant
+	maxDownloads  = 32 // in progress; streamsOfTenant of one tenant
 )
 
 // newConsole returns the handlers of the console by pattern. It calls the management API in this process,
@@ -58,6 +59,8 @@ func newConsole(c Config, api *rest.API, private *manage.API, failures *auth.Fai
 			Slots: maxPages, Each: pagesOfTenant, Waiting: pagesWaiting, Timeout: c.Settings.RequestWait,
 		}),
 	}
+	pages.Stopping = api.Stopping
+	pages.Downloads = limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: maxDownloads, Each: streamsOfTenant})
 	handlers := pages.Handlers()
 	for pattern, handler := range handlers {
 		handlers[pattern] = api.Anonymous(handler)

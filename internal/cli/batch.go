@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"atrium"
+	"atrium/internal/csvrows"
 )
 
 // Limits of one batch request.
@@ -157,7 +158,7 @@ func (b *batch) flush() error {
 		return fmt.Errorf("read response: %d outcomes for %d lines", len(page.Outcomes), len(b.lines))
 	}
 	for i, o := range page.Outcomes {
-		status, err := lookupMember(o, "status")
+		status, err := csvrows.Lookup(o, "status")
 		if err != nil {
 			return err
 		}

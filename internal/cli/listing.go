@@ -2,17 +2,16 @@ package cli
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
+	"atrium/internal/csvrows"
 )
 
 // pageSize is the number of items per request, the maximum of the API.
@@ -103,6 +102,7 @@ type listing struct {
 	form    string
 	columns []column
 	table   table
+	csv     *csvrows.Encoder
 	started bool // something was printed
 }
 
@@ -134,41 +134,13 @@ func (l *listing) add(items []jsontext.Value) error {
 	return l.table.write(lines)
 }
 
-// addCSV prints rows as CSV (RFC 4180, with LF). The first row has the names of the members.
+// addCSV prints rows as CSV. The first row has the names of the members.
 func (l *listing) addCSV(items []jsontext.Value) error {
-	w := csv.NewWriter(l.table.w)
 	if !l.started {
 		l.started = true
-		names := make([]string, len(l.columns))
-		for i, c := range l.columns {
-			names[i] = c.member
-		}
-		if err := w.Write(names); err != nil {
-			return err
-		}
+		l.csv = csvrows.NewEncoder(l.table.w, membersOf(l.columns), atrium.Printable, false)
 	}
-	for _, item := range items {
-		cells, err := rowTexts(item, l.columns)
-		if err != nil {
-			return err
-		}
-		for i := range cells {
-			cells[i] = escapeFormula(cells[i])
-		}
-		if err := w.Write(cells); err != nil {
-			return err
-		}
-	}
-	w.Flush()
-	return w.Error()
-}
-
-// escapeFormula keeps a spreadsheet from evaluating a text: the text may come from a client.
-func escapeFormula(text string) string {
-	if strings.IndexAny(text, "=+-@\t\r") == 0 {
-		return "'" + text
-	}
-	return text
+	return l.csv.Encode(items)
 }
 
 func (l *listing) addJSON(items []jsontext.Value) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
+	"atrium/internal/csvrows"
 )
 
 // lenientJSON accepts duplicate names and invalid UTF-8: strictness is up to the API.
@@ -107,7 +108,7 @@ func (o *operation) writeRows(w, stderr io.Writer, form string, body jsontext.Va
 // formatItems formats the items of a list member, or another member as one item. It returns a dash for
 // an empty list and for null.
 func formatItems(object jsontext.Value, member string, format formatFunc) ([]string, error) {
-	list, err := lookupMember(object, member)
+	list, err := csvrows.Lookup(object, member)
 	if err != nil {
 		return nil, err
 	}
@@ -161,58 +162,16 @@ func rowCells(object jsontext.Value, columns []column) ([]string, error) {
 
 // rowTexts returns the text of each column of a JSON object.
 func rowTexts(object jsontext.Value, columns []column) ([]string, error) {
-	cells := make([]string, len(columns))
+	return csvrows.Texts(object, membersOf(columns), atrium.Printable)
+}
+
+func membersOf(columns []column) []string {
+	members := make([]string, len(columns))
 	for i, c := range columns {
-		var texts []string
-		for member := range strings.SplitSeq(c.member, ":") {
-			v, err := lookupMember(object, member)
-			if err != nil {
-				return nil, err
-			}
-			texts = append(texts, formatValue(v))
-		}
-		cells[i] = strings.Join(texts, ":")
+		members[i] = c.member
 	}
-	return cells, nil
+	return members
 }
 
-// lookupMember returns the value at a path of member names, or nil.
-func lookupMember(v jsontext.Value, path string) (jsontext.Value, error) {
-	for name := range strings.SplitSeq(path, ".") {
-		var members map[string]jsontext.Value
-		if v.Kind() != '{' {
-			return nil, nil
-		}
-		if err := json.Unmarshal(v, &members, lenientJSON); err != nil {
-			return nil, fmt.Errorf("read response: %w", err)
-		}
-		v = members[name]
-	}
-	return v, nil
-}
-
-// formatValue formats a JSON value for a table: texts without quotes, list items separated by
-// spaces, and "" for null.
-func formatValue(v jsontext.Value) string {
-	switch v.Kind() {
-	case jsontext.KindInvalid, 'n':
-		return ""
-	case '"':
-		b, err := jsontext.AppendUnquote(nil, v)
-		if err != nil {
-			return ""
-		}
-		return atrium.Printable(string(b))
-	case '[':
-		var items []jsontext.Value
-		if err := json.Unmarshal(v, &items, lenientJSON); err != nil {
-			return ""
-		}
-		texts := make([]string, len(items))
-		for i, item := range items {
-			texts[i] = formatValue(item)
-		}
-		return strings.Join(texts, " ")
-	}
-	return atrium.Printable(string(v))
-}
+// formatValue formats a JSON value for a table.
+func formatValue(v jsontext.Value) string { return csvrows.Text(v, atrium.Printable) }

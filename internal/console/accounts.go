@@ -55,18 +55,30 @@ type accountsPage struct {
 	Accounts     list[account]
 }
 
+// accountsQuery returns the parameters of the API for the filters of the list of accounts.
+func (r *request) accountsQuery() url.Values {
+	words, order, query := r.query("q"), r.query("order"), url.Values{}
+	if words != "" {
+		query.Set("q", host(words))
+	}
+	if order != "" || words == "" { // by default, a search has the order of the words
+		query.Set("order", cmp.Or(order, "activity"))
+	}
+	return query
+}
+
+func (c *Console) accountsCSV(r *request) error {
+	return r.sendCSV("/accounts", "accounts.csv", "atrium accounts list -o csv", r.accountsQuery())
+}
+
 func (c *Console) listAccounts(r *request) error {
 	p := accountsPage{Words: r.query("q"), Order: r.query("order"), Orders: orders}
-	query, shown := url.Values{"limit": {"50"}}, url.Values{}
-	if p.Words != "" {
-		query.Set("q", host(p.Words))
-		shown.Set("q", p.Words)
-	}
-	if p.Order != "" {
-		shown.Set("order", p.Order)
-	}
-	if p.Order != "" || p.Words == "" { // by default, a search has the order of the words
-		query.Set("order", cmp.Or(p.Order, "activity"))
+	query, shown := r.accountsQuery(), url.Values{}
+	query.Set("limit", strconv.Itoa(pageSize))
+	for name, value := range map[string]string{"q": p.Words, "order": p.Order} {
+		if value != "" {
+			shown.Set(name, value)
+		}
 	}
 	var err error
 	if p.Accounts, err = readPages[account](r, "/accounts", query, shown); err != nil {
@@ -137,6 +149,7 @@ type prospect struct {
 	Domain     string            `json:"domain"`
 	Slug       string            `json:"slug"`
 	LinkedIn   string            `json:"linkedinProfileUrl"`
+	UpdatedAt  string            `json:"updatedAt"`
 }
 
 // Title returns what people call the prospect.

@@ -14,13 +14,16 @@ type activityPage struct {
 	Names                     names // of the accounts of Entries
 }
 
+// activityFilters are the parameters of the list of entries.
+var activityFilters = []string{"source", "type", "idempotencyKey", "claimedDomain", "accountId", "unattributed", "since", "until"}
+
 func (c *Console) listActivity(r *request) error {
 	p := activityPage{
 		Source: r.query("source"), Type: r.query("type"), Key: r.query("idempotencyKey"), Domain: r.query("claimedDomain"),
 		Unattributed: r.query("unattributed") == "true",
 	}
 	var err error
-	p.Entries, err = readList[entry](r, "/account_logs", "source", "type", "idempotencyKey", "claimedDomain", "accountId", "unattributed", "since", "until")
+	p.Entries, err = readList[entry](r, "/account_logs", activityFilters...)
 	if err != nil {
 		return err
 	}

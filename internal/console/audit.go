@@ -29,10 +29,13 @@ type auditPage struct {
 	Records                list[record]
 }
 
+// auditFilters are the parameters of the list of audit records.
+var auditFilters = []string{"subject", "actor", "action", "since", "until"}
+
 func (c *Console) listAudit(r *request) error {
 	p := auditPage{Subject: r.query("subject"), Actor: r.query("actor"), Action: r.query("action")}
 	var err error
-	if p.Records, err = readList[record](r, "/audit", "subject", "actor", "action", "since", "until"); err != nil {
+	if p.Records, err = readList[record](r, "/audit", auditFilters...); err != nil {
 		return err
 	}
 	return r.show("audit", "audit", "Audit log", p)

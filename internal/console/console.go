@@ -8,6 +8,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 
 	"atrium"
@@ -28,6 +29,11 @@ type Console struct {
 
 	// Pages limits how many pages of a tenant are made at once: each is held in memory.
 	Pages *limit.Semaphore[atrium.TenantID]
+
+	// Downloads limits how many downloads of a tenant are in progress. They end when Stopping does; nil for
+	// never.
+	Downloads *limit.Semaphore[atrium.TenantID]
+	Stopping  context.Context
 }
 
 // prefix is the path of the console. Its cookie is for the whole host, as the prefix __Host- requires.
@@ -64,6 +70,7 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"POST " + of + "/accounts/{account_id}/prospects":                                    again(c.createProspect, c.showAccount, 1),
 		"POST " + of + "/accounts/{account_id}/unlink":                                       c.unlinkProspect,
 		"POST " + of + "/accounts/{account_id}/link":                                         again(c.linkProspect, c.showAccount, 1),
+		"GET " + of + "/prospects":                                                           c.listProspects,
 		"GET " + of + "/prospects/{prospect_id}":                                             c.showProspect,
 		"POST " + of + "/prospects/{prospect_id}":                                            c.updateProspect,
 		"POST " + of + "/prospects/{prospect_id}/delete":                                     c.deleteProspect,
@@ -112,5 +119,21 @@ func (c *Console) Handlers() map[string]http.Handler {
 	} {
 		handlers[pattern] = c.signedIn(page)
 	}
+	for pattern, page := range c.downloads() {
+		handlers["GET "+of+pattern] = c.download(page)
+	}
 	return handlers
+}
+
+// downloads returns the downloads by path.
+func (c *Console) downloads() map[string]page {
+	return map[string]page{
+		"/accounts.csv":  c.accountsCSV,
+		"/activity.csv":  csvOf("/account_logs", "activity.csv", "atrium entries list -o csv", activityFilters...),
+		"/prospects.csv": csvOf("/prospects", "prospects.csv", "atrium prospects list -o csv", prospectFilters...),
+		"/pages.csv":     csvOf("/pages", "pages.csv", "atrium pages list -o csv", pageFilters...),
+		"/keys.csv":      csvOf("/keys", "keys.csv", "atrium keys list -o csv", keyFilters...),
+		"/people.csv":    csvOf("/users", "people.csv", "atrium users list -o csv"),
+		"/audit.csv":     csvOf("/audit", "audit.csv", "atrium audit list -o csv", auditFilters...),
+	}
 }

@@ -160,7 +160,7 @@ func (f frame) Sections() []link {
 	}
 	links := []link{
 		{Section: "accounts", Title: "Accounts", Shortcut: "a"}, {Section: "activity", Title: "Activity", Shortcut: "t"},
-		{Section: "pages", Title: "Pages", Shortcut: "p"}, {Section: "keys", Title: "Keys", Shortcut: "k"},
+		{Section: "prospects", Title: "Prospects", Shortcut: "r"}, {Section: "pages", Title: "Pages", Shortcut: "p"}, {Section: "keys", Title: "Keys", Shortcut: "k"},
 		{Section: "people", Title: "People", Shortcut: "u"}, {Section: "privacy", Title: "Privacy", Shortcut: "y"},
 		{Section: "audit", Title: "Audit log", Shortcut: "l"},
 	}

@@ -51,6 +51,9 @@ var allowed = map[atrium.Scope]string{
 	atrium.ScopeManageErase: "erase and export persons, set retention", atrium.ScopeManageUsers: "create users and login links",
 }
 
+// keyFilters are the parameters of the list of keys.
+var keyFilters = []string{"state"}
+
 func (c *Console) listKeys(r *request) error { return r.showKeys(key{}) }
 
 func (r *request) showKeys(made key) error {
@@ -61,7 +64,7 @@ func (r *request) showKeys(made key) error {
 		}
 	}
 	var err error
-	if p.Keys, err = readList[key](r, "/keys", "state"); err != nil {
+	if p.Keys, err = readList[key](r, "/keys", keyFilters...); err != nil {
 		return err
 	}
 	return r.show("keys", "keys", "Keys", p)

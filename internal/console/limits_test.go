@@ -47,6 +47,13 @@ func (s *oneUser) EndSession(context.Context, atrium.Change, atrium.UserID, atri
 // newLimited returns a console whose API has empty lists, a tenant, and the header of its signed-in user.
 func newLimited(t *testing.T) (c *Console, ask func(method, path string, form url.Values) int, tenant atrium.TenantID) {
 	t.Helper()
+	c, ask, tenant, _ = newLimitedSession(t)
+	return c, ask, tenant
+}
+
+// newLimitedSession is newLimited with the token of the session.
+func newLimitedSession(t *testing.T) (c *Console, ask func(method, path string, form url.Values) int, tenant atrium.TenantID, token string) {
+	t.Helper()
 	id, link, hash := auth.NewLoginToken()
 	tenant = atrium.NewID[atrium.TenantID]()
 	sessions := auth.NewSessions(&oneUser{link: atrium.LoginLink{ID: id, TenantID: tenant}, hash: hash}, time.Now, nil)
@@ -56,7 +63,7 @@ func newLimited(t *testing.T) (c *Console, ask func(method, path string, form ur
 	}
 	one := limit.SemaphoreBounds{Slots: 1}
 	c = &Console{
-		Sessions: sessions, Pages: limit.NewSemaphore[atrium.TenantID](one), Limits: &rest.Limits{Heavy: limit.NewSemaphore[atrium.TenantID](one)},
+		Sessions: sessions, Pages: limit.NewSemaphore[atrium.TenantID](one), Downloads: limit.NewSemaphore[atrium.TenantID](one), Limits: &rest.Limits{Heavy: limit.NewSemaphore[atrium.TenantID](one)},
 		API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"items":[],"name":"Tenant"}`) }),
 	}
 	mux := http.NewServeMux()
@@ -70,7 +77,7 @@ func newLimited(t *testing.T) (c *Console, ask func(method, path string, form ur
 		w := &slowReader{httptest.NewRecorder(), t, c.Limits.Heavy, c.Limits.Heavy.Held()}
 		mux.ServeHTTP(w, r)
 		return w.Code
-	}, tenant
+	}, tenant, token
 }
 
 // A slowReader is a browser that reads slowly: while a response is sent to it, other requests must find a slot

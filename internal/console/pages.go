@@ -50,10 +50,13 @@ type pagesPage struct {
 	Pages    list[sitePage]
 }
 
+// pageFilters are the parameters of the list of pages.
+var pageFilters = []string{"status", "brandId", "deleted"}
+
 func (c *Console) listPages(r *request) error {
 	p := pagesPage{Status: r.query("status"), Deleted: r.query("deleted") == "true", Statuses: []string{"published", "draft", "archived"}}
 	var err error
-	if p.Pages, err = readList[sitePage](r, "/pages", "status", "brandId", "deleted"); err != nil {
+	if p.Pages, err = readList[sitePage](r, "/pages", pageFilters...); err != nil {
 		return err
 	}
 	return r.show("pages", "pages", "Pages", p)

@@ -20,6 +20,29 @@ func (p prospect) Fields() []prospectField {
 	}
 }
 
+type prospectsPage struct {
+	Words     string
+	Account   account // whose prospects are shown; zero for all
+	Prospects list[prospect]
+}
+
+// prospectFilters are the parameters of the list of prospects.
+var prospectFilters = []string{"q", "accountId"}
+
+func (c *Console) listProspects(r *request) error {
+	p := prospectsPage{Words: r.query("q")}
+	if id := r.query("accountId"); id != "" {
+		if _, err := r.get(&p.Account, "/accounts/"+url.PathEscape(id), url.Values{"linkedProspects": {"false"}}); err != nil {
+			return err
+		}
+	}
+	var err error
+	if p.Prospects, err = readList[prospect](r, "/prospects", prospectFilters...); err != nil {
+		return err
+	}
+	return r.show("prospects", "prospects", "Prospects", p)
+}
+
 type prospectPage struct {
 	Prospect prospect
 	Tag      string // what the user has seen
@@ -46,7 +69,7 @@ func (c *Console) showProspect(r *request) error {
 	if p.Names, err = r.accountNames(found.AccountIDs...); err != nil {
 		return err
 	}
-	return r.show("prospect", "accounts", p.Prospect.Title(), p)
+	return r.show("prospect", "prospects", p.Prospect.Title(), p)
 }
 
 // updateProspect changes the fields that the user has changed. Hidden fields have what the user has seen.

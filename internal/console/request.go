@@ -69,8 +69,25 @@ func (c *Console) anyone(handle func(http.ResponseWriter, *http.Request)) http.H
 	return prepare(handle)
 }
 
-// signedIn returns a handler for users. Others are sent to the sign-in.
+// signedIn returns the handler of a page for users.
 func (c *Console) signedIn(handle page) http.Handler {
+	return c.user(func(r *request) error { return r.serve(handle) })
+}
+
+// download returns the handler of a download for users.
+func (c *Console) download(handle page) http.Handler {
+	return c.user(func(r *request) error {
+		release, err := rest.Admit(r.http.Context(), r.w, c.Downloads, r.user.TenantID)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return r.open(handle)
+	})
+}
+
+// user returns a handler for users. Others are sent to the sign-in.
+func (c *Console) user(handle page) http.Handler {
 	return prepare(func(w http.ResponseWriter, plain *http.Request) {
 		r := &request{console: c, w: w, http: plain, token: c.sessionToken(plain)}
 		if r.token == "" {
@@ -87,7 +104,7 @@ func (c *Console) signedIn(handle page) http.Handler {
 		case err == nil:
 			x := rest.ExchangeOf(w)
 			x.TenantID, x.UserID = r.user.TenantID, r.user.ID
-			err = r.serve(handle) //nolint:contextcheck // that of the request
+			err = handle(r) //nolint:contextcheck // that of the request
 		}
 		if err != nil {
 			r.fail(err) //nolint:contextcheck // as above

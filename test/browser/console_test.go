@@ -198,6 +198,7 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 				{"account", "/accounts/account_01kzdemo0000000000000000a1", "Northwind"},
 				{"merge", "/accounts/account_01kzdemo0000000000000000a1/merge?into=blueharbor.example", "Merge Northwind"},
 				{"erase", "/accounts/account_01kzdemo0000000000000000a1/erase", "Erase Northwind"},
+				{"prospects", "/prospects", "Prospects"},
 				{"prospect", "/prospects/prospect_01kzdemo0000000000000000r1", "Dana Whitfield"},
 				{"activity", "/activity", "Activity"},
 				{"entry", "/activity/prospectlog_01kzdemo0000000000000000e1", "deal.updated"},

@@ -1,0 +1,142 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+	"atrium/internal/csvrows"
+	"atrium/internal/rest"
+)
+
+// Bounds of a list as CSV.
+const (
+	maxRowsCSV    = 100_000          // of a file
+	csvPage       = 100              // rows of a call, the maximum of the API
+	maxShortPages = 10_000           // calls for one file: filters can make pages of the API short
+	partTimeout   = time.Minute      // to send the rows of a call
+	maxDownload   = 15 * time.Minute // for one file
+	maxTries      = 6                // of a call that is refused for a while
+)
+
+// A csvLink is a link to a list as CSV, with the command that prints all of it.
+type csvLink struct {
+	Address, Command string
+	MaxRows          int64
+}
+
+// CSV returns the link to the list that the page shows, with its filters.
+func (f frame) CSV(section, command string) csvLink {
+	query := f.request.http.URL.Query()
+	for _, name := range []string{"cursor", "done"} {
+		query.Del(name)
+	}
+	return csvLink{address(f.Path(section+".csv"), query), command, maxRowsCSV}
+}
+
+// csvOf returns the download of a list of the API with the parameters of the URL that names has.
+func csvOf(path, file, command string, names ...string) page {
+	return func(r *request) error {
+		query := url.Values{}
+		for _, name := range names {
+			if value := r.query(name); value != "" {
+				query.Set(name, value)
+			}
+		}
+		return r.sendCSV(path, file, command, query)
+	}
+}
+
+// sendCSV sends a list of the API as CSV, page by page. A file that is not complete ends with an aborted
+// connection, or at maxRowsCSV with a row that says so.
+func (r *request) sendCSV(path, file, command string, query url.Values) error {
+	ctx, cancel := context.WithTimeout(r.http.Context(), maxDownload)
+	defer cancel()
+	if r.console.Stopping != nil {
+		defer context.AfterFunc(r.console.Stopping, cancel)()
+	}
+	r.http = r.http.WithContext(ctx)
+	var b bytes.Buffer
+	b.WriteString("\uFEFF") // spreadsheets take it for UTF-8
+	rows := csvrows.NewEncoder(&b, csvrows.Lists[path], nil, true)
+	query.Set("limit", strconv.Itoa(csvPage))
+	some, err := r.encodePage(rows, path, query)
+	if err != nil {
+		return err
+	}
+	attach(r.w.Header(), "text/csv; charset=utf-8; header=present", file)
+	sent := len(some.Items)
+	for calls := 1; ; calls++ {
+		full := some.HasMore && (sent >= maxRowsCSV || calls == maxShortPages)
+		if full {
+			err = rows.Note("There are more rows. This command prints all of them: " + command)
+		}
+		if err = cmp.Or(err, r.sendPart(&b)); err == nil && (full || !some.HasMore) {
+			return nil
+		}
+		query.Set("cursor", some.NextCursor)
+		if err == nil {
+			some, err = r.encodePageSoon(rows, path, query)
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) //nolint:forbidigo // the only way to close the connection
+		}
+		sent += len(some.Items)
+	}
+}
+
+// encodePageSoon is encodePage, but waits a while if the tenant sends too many requests.
+func (r *request) encodePageSoon(rows *csvrows.Encoder, path string, query url.Values) (some list[jsontext.Value], err error) {
+	ctx := r.http.Context()
+	for try := range maxTries {
+		some, err = r.encodePage(rows, path, query)
+		switch atrium.CodeOf(err) {
+		case atrium.CodeRateLimited, atrium.CodeUnavailable:
+		default:
+			return some, err
+		}
+		select {
+		case <-time.After(time.Second << try / 2):
+		case <-ctx.Done():
+			return some, context.Cause(ctx)
+		}
+	}
+	return some, err
+}
+
+// encodePage reads a page of a list and encodes it, within the limits of pages.
+func (r *request) encodePage(rows *csvrows.Encoder, path string, query url.Values) (some list[jsontext.Value], err error) {
+	ctx := r.http.Context()
+	release, err := rest.Admit(ctx, r.w, r.console.Pages, r.user.TenantID)
+	if err != nil {
+		return some, err
+	}
+	defer release()
+	if _, err := r.get(&some, path, query); err != nil {
+		return some, err
+	}
+	return some, r.heavily(func() error { return rows.Encode(some.Items) })
+}
+
+// sendPart sends what b has, and empties it.
+func (r *request) sendPart(b *bytes.Buffer) error {
+	control := http.NewResponseController(r.w)
+	if err := control.SetWriteDeadline(time.Now().Add(partTimeout)); err != nil {
+		return err
+	}
+	_, err := b.WriteTo(r.w)
+	return cmp.Or(err, control.Flush())
+}
+
+// attach makes a response a file that browsers save and do not show.
+func attach(h http.Header, contentType, file string) {
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Disposition", `attachment; filename="`+file+`"`)
+}

@@ -1,0 +1,14 @@
+package csvrows
+
+// Lists are the columns of the lists of the management API as CSV, by path.
+var Lists = map[string][]string{
+	"/accounts": {"accountId", "domain", "name", "latestActivityAt", "createdAt"},
+	"/account_logs": {
+		"accountLogId", "accountId", "createdAt", "source", "type", "claimed.domain", "claimed.name", "rule", "idempotencyKey",
+	},
+	"/prospects": {"prospectId", "name", "email", "domain", "updatedAt", "slug", "phoneNumber", "linkedinProfileUrl", "createdAt"},
+	"/pages":     {"pageId", "name", "title", "status", "brandId", "audiencesCount", "updatedAt", "deletedAt"},
+	"/keys":      {"keyId", "name", "scopes", "createdAt", "lastUsedAt", "expiresAt", "previousEndsAt", "revokedAt"},
+	"/users":     {"userId", "name", "role", "createdAt", "updatedAt"},
+	"/audit":     {"number", "at", "actor", "actorName", "action", "subject", "requestId", "detail"},
+}
