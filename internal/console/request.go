@@ -104,7 +104,7 @@ func (c *Console) user(handle page) http.Handler {
 		case err == nil:
 			x := rest.ExchangeOf(w)
 			x.TenantID, x.UserID = r.user.TenantID, r.user.ID
-			err = handle(r) //nolint:contextcheck // that of the request
+			err = handle(r)
 		}
 		if err != nil {
 			r.fail(err) //nolint:contextcheck // as above

@@ -303,7 +303,7 @@ func TestEveryRouteIsInTheMatrix(t *testing.T) {
 	mux := http.NewServeMux()
 	known := map[string]bool{
 		"GET /console": true, "GET /console/login": true, "POST /console/login": true, "POST /console/logout": true, "GET /console/{path...}": true,
-		"GET /console/console.js": true, "GET /console/style.css": true, "GET /console/icon.svg": true,
+		"GET /console/console.js": true, "GET /console/live.js": true, "GET /console/style.css": true, "GET /console/icon.svg": true,
 	}
 	for pattern, handler := range (&console.Console{}).Handlers() {
 		mux.Handle(pattern, handler)

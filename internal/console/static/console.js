@@ -5,14 +5,17 @@
 const locale = navigator.language
 const sameDay = (a, b) => a.toDateString() === b.toDateString()
 
-for (const element of document.querySelectorAll('time[datetime]')) {
-  const at = new Date(element.dateTime)
-  if (isNaN(at)) continue
-  const clock = at.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' })
-  if ('clock' in element.dataset) element.textContent = clock
-  else if (sameDay(at, new Date())) element.textContent = `today, ${clock}`
-  else element.textContent = at.toLocaleString(locale, { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' })
+function showTimes (root) {
+  for (const element of root.querySelectorAll('time[datetime]')) {
+    const at = new Date(element.dateTime)
+    if (isNaN(at)) continue
+    const clock = at.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' })
+    if ('clock' in element.dataset) element.textContent = clock
+    else if (sameDay(at, new Date())) element.textContent = `today, ${clock}`
+    else element.textContent = at.toLocaleString(locale, { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' })
+  }
 }
+showTimes(document)
 
 // The server groups a timeline by the days of UTC: group it by those of the browser's zone.
 const rows = [...document.querySelectorAll('.timeline > li')]
