@@ -65,6 +65,7 @@ type App struct {
 	limits      rest.Limits
 	server      *http.Server
 	http2       *http2Server // nil for plain HTTP
+	console     net.Listener // the part of listener that is for the console; nil for none
 	measured    net.Listener // for metrics; nil for none
 	metrics     *http.Server // nil for none
 	certificate *certificate // nil for plain HTTP
@@ -120,15 +121,25 @@ func New(ctx context.Context, c Config) (*App, error) {
 		"/healthz": api.JSON(statusOK, healthy),
 		"/readyz":  api.JSON(statusOK, a.readiness(c.Store)),
 	}
+	var people map[string]http.Handler
 	if c.Settings.Console {
-		maps.Copy(open, newConsole(c, api, private, limits.failures))
+		people = newConsole(c, api, private, limits.failures)
+	}
+	if a.console == nil {
+		maps.Copy(open, people)
+	} else {
+		people["/{$}"] = http.RedirectHandler("/console", http.StatusSeeOther)
 	}
 	for _, pages := range []map[string]http.Handler{rest.ErrorPages(), docsui.Documents(), docsui.Pages()} {
 		for path, page := range pages {
 			open[path] = api.Anonymous(page)
 		}
 	}
-	a.server = newServer(c, a.closeWhenDraining(api.Handler(slices.Concat(public.Routes(), sites.Routes(), private.Routes()), open)))
+	handler := api.Handler(slices.Concat(public.Routes(), sites.Routes(), private.Routes()), open)
+	if a.console != nil {
+		handler = byPort(a.console.Addr().(*net.TCPAddr).Port, api.Handler(nil, people), handler)
+	}
+	a.server = newServer(c, a.closeWhenDraining(handler))
 	a.server.ConnContext = rest.ConnContext
 	a.server.RegisterOnShutdown(stop)
 	a.secureServer(c.Settings, limits.http2) //nolint:contextcheck // ctx is that of the start, and the server outlives it
@@ -225,6 +236,9 @@ func (a *App) Run(ctx context.Context) error {
 		a.log.Info("serving metrics", "addr", a.MetricsAddr())
 	}
 	a.ready.Store(true)
+	if a.console != nil {
+		a.log.Info("serving the console", "addr", a.ConsoleAddr())
+	}
 	a.log.Info("serving", "addr", a.Addr(), "database", config.Redact(a.settings.Database)) // and ready: tests and scripts wait for it
 	var failure error
 	select {

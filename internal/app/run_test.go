@@ -16,6 +16,7 @@ import (
 func TestFailedListenerStopsTheService(t *testing.T) {
 	for name, listener := range map[string]func(*App) net.Listener{
 		"the API":     func(a *App) net.Listener { return a.listener },
+		"the console": func(a *App) net.Listener { return a.console },
 		"the metrics": func(a *App) net.Listener { return a.measured },
 	} {
 		s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
@@ -23,7 +24,7 @@ func TestFailedListenerStopsTheService(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := Config{Settings: config.Default(), Store: s, Log: telemetry.NewLogger(t.Output(), "text", "warn"), Metrics: telemetry.NewMetrics("v1")}
-		c.Settings.Addr, c.Settings.MetricsAddr = "127.0.0.1:0", "127.0.0.1:0"
+		c.Settings.Addr, c.Settings.MetricsAddr, c.Settings.ConsoleAddr = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 		a, err := New(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +35,7 @@ func TestFailedListenerStopsTheService(t *testing.T) {
 		if err := a.Run(t.Context()); err == nil {
 			t.Errorf("%s: the service stopped as if it had been asked to", name)
 		}
-		for _, addr := range []string{a.Addr(), a.MetricsAddr()} {
+		for _, addr := range []string{a.Addr(), a.MetricsAddr(), a.ConsoleAddr()} {
 			free, err := net.Listen("tcp", addr)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)

@@ -19,7 +19,14 @@ func (a *App) listen(metrics bool, b limit.Bounds, acceptFailed func(error)) err
 	if err != nil {
 		return err
 	}
-	a.connections = limit.NewListener(limit.ReportAccept(api, acceptFailed), b)
+	all := []net.Listener{limit.ReportAccept(api, acceptFailed)}
+	if a.settings.Console && a.settings.ConsoleAddr != "" {
+		if a.console, err = listenTCP(a.settings.ConsoleAddr, "console-addr"); err != nil {
+			return errors.Join(fmt.Errorf("console: %w", err), api.Close())
+		}
+		all = append(all, limit.ReportAccept(a.console, acceptFailed))
+	}
+	a.connections = limit.NewListener(join(all...), b)
 	a.listener = a.connections
 	if !metrics {
 		return nil
@@ -52,6 +59,14 @@ func listenTCP(addr, setting string) (net.Listener, error) {
 
 // Addr returns the address that the service listens on.
 func (a *App) Addr() string { return a.listener.Addr().String() }
+
+// ConsoleAddr returns the address of the console; "" if it is that of the service, or there is none.
+func (a *App) ConsoleAddr() string {
+	if a.console == nil {
+		return ""
+	}
+	return a.console.Addr().String()
+}
 
 // MetricsAddr returns the address that the metrics are served on; "" for none.
 func (a *App) MetricsAddr() string {

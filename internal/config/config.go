@@ -96,6 +96,10 @@ type Config struct {
 	// Serve the console at /console, for people who have signed in.
 	Console bool
 
+	// The `host:port` to serve the console on, instead of addr, for example on a private network. Its port
+	// must differ from that of addr. Empty serves it on addr.
+	ConsoleAddr string
+
 	// Maximum open connections. The server closes further ones at once.
 	MaxConnections int
 
@@ -253,6 +257,9 @@ func (c *Config) faults() (all []string) {
 	check(isDatabase(c.Database), "database", "must be sqlite: and a path, or postgres:// and a URL")
 	check(c.MetricsAddr == "" || isAddress(c.MetricsAddr), "metrics-addr", "must be host:port, with a port from 0 to 65535")
 	check(c.MetricsAddr == "" || c.MetricsAddr != c.Addr || strings.HasSuffix(c.Addr, ":0"), "metrics-addr", "must differ from addr")
+	check(c.ConsoleAddr == "" || isAddress(c.ConsoleAddr), "console-addr", "must be host:port, with a port from 0 to 65535")
+	check(c.ConsoleAddr == "" || differ(c.ConsoleAddr, c.Addr) && differ(c.ConsoleAddr, c.MetricsAddr), "console-addr", "must have another port than addr and metrics-addr")
+	check(c.ConsoleAddr == "" || c.Console, "console-addr", "needs console")
 	check(!c.Pprof || c.MetricsAddr != "", "pprof", "needs metrics-addr")
 	check(c.DatabaseConnections >= 2 && c.DatabaseConnections <= 1000, "database-connections", "must be from 2 to 1000")
 	check(c.DatabaseTimeout >= time.Second && c.DatabaseTimeout <= maxDatabaseTimeout, "database-timeout", "must be from 1s to "+maxDatabaseTimeout.String())
@@ -309,6 +316,13 @@ func isAddress(text string) bool {
 	}
 	_, err = net.LookupPort("tcp", port)
 	return err == nil
+}
+
+// differ reports whether the ports of two addresses differ, or are chosen by the system.
+func differ(a, b string) bool {
+	_, port, _ := net.SplitHostPort(a) // "" if it is not an address, which another check reports
+	_, other, _ := net.SplitHostPort(b)
+	return port != other || port == "0"
 }
 
 // isDatabase reports whether the text is a database URL.

@@ -26,6 +26,7 @@ var usage = map[string]string{
 	"MaxURL":               "Maximum length of a request's path and query. Longer ones get 414.",
 	"MaxQueryParameters":   "Maximum number of query parameters. More get 414.",
 	"Console":              "Serve the console at /console, for people who have signed in.",
+	"ConsoleAddr":          "The `host:port` to serve the console on, instead of addr, for example on a private network. Its port must differ from that of addr. Empty serves it on addr.",
 	"MaxConnections":       "Maximum open connections. The server closes further ones at once.",
 	"MaxClientConnections": "Maximum open connections of one client: an IPv4 address or an IPv6 /64 network. The server closes further ones at once. Trusted proxies are exempt.",
 	"TrustedProxies":       "Proxies whose X-Forwarded-For header names the client: comma-separated `networks` such as 10.0.0.0/8, or addresses. The header is ignored in requests from others.",
