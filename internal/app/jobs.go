@@ -27,6 +27,7 @@ func newJobs(s *store.Store, newer chan<- error) []job {
 		scheduled     atrium.TenantID // whose schedules were run last, "" if no more are due
 		swept         atrium.TenantID // whose activity was swept last
 		expired       atrium.TenantID // whose tombstones were deleted last
+		signedOut     atrium.TenantID // whose expired sessions were deleted last
 		retained      atrium.TenantID // whose retention rules were applied last
 		retentionLeft bool            // whether a tenant had more to delete since the first one
 	)
@@ -50,6 +51,10 @@ func newJobs(s *store.Store, newer chan<- error) []job {
 			}
 			more, retentionLeft = retentionLeft, false
 			return more, err
+		}},
+		{"sessions", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			signedOut, err = s.DeleteExpiredSessions(ctx, signedOut)
+			return signedOut != "", err
 		}},
 		{"schedules", pollInterval, func(ctx context.Context) (_ bool, err error) {
 			var done int

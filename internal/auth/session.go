@@ -66,7 +66,7 @@ func (s *Sessions) SignIn(ctx context.Context, from netip.Addr, link, userAgent 
 		s.failures.Return(from)
 		return "", session, err
 	}
-	if !same(hashSecret(secret), hash) { // also if there is none
+	if matches := same(hashSecret(secret), hash); !matches || err != nil { // compared also if there is none
 		return "", session, invalidLink()
 	}
 	session.ID = atrium.NewID[atrium.SessionID]()
@@ -99,7 +99,7 @@ func (s *Sessions) User(ctx context.Context, token string) (atrium.Session, atri
 	if err != nil && atrium.CodeOf(err) != atrium.CodeNotFound {
 		return atrium.Session{}, atrium.User{}, err
 	}
-	if !same(hashSecret(secret), hash) {
+	if matches := same(hashSecret(secret), hash); !matches || err != nil { // compared also if there is none
 		return atrium.Session{}, atrium.User{}, ended
 	}
 	if s.now().Sub(session.UsedAt.Std()) >= sessionUseTime {

@@ -181,6 +181,33 @@ func TestASessionWorksUntilItEnds(t *testing.T) {
 	})
 }
 
+// A store that returns an expired session together with the error must not make it work.
+func TestAnErrorOfTheStoreIsNoSession(t *testing.T) {
+	inSessions(t, atrium.RoleViewer, func(t *testing.T, s *sessionStore, _ *auth.Sessions, link string) {
+		a := auth.NewSessions(expired{s}, time.Now, nil)
+		if _, _, err := a.SignIn(t.Context(), client, link, ""); atrium.CodeOf(err) != atrium.CodeUnauthenticated {
+			t.Errorf("an expired link: %v", err)
+		}
+		token := signIn(t, auth.NewSessions(s, time.Now, nil), link)
+		if _, err := a.Authenticate(t.Context(), client, token); atrium.CodeOf(err) != atrium.CodeUnauthenticated {
+			t.Errorf("an expired session: %v", err)
+		}
+	})
+}
+
+// expired is a store whose links and sessions have expired.
+type expired struct{ *sessionStore }
+
+func (s expired) LoginLink(ctx context.Context, id atrium.LoginLinkID) (atrium.LoginLink, []byte, error) {
+	link, hash, _ := s.sessionStore.LoginLink(ctx, id)
+	return link, hash, atrium.NotFound()
+}
+
+func (s expired) Session(ctx context.Context, id atrium.SessionID) (atrium.Session, atrium.User, []byte, error) {
+	session, u, hash, _ := s.sessionStore.Session(ctx, id)
+	return session, u, hash, atrium.NotFound()
+}
+
 func TestTheUseOfASessionIsStoredEveryMinute(t *testing.T) {
 	inSessions(t, atrium.RoleViewer, func(t *testing.T, s *sessionStore, a *auth.Sessions, link string) {
 		token := signIn(t, a, link)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"atrium"
@@ -135,7 +136,10 @@ func (s *Store) Session(ctx context.Context, id atrium.SessionID) (session atriu
 	if err == nil && !session.WorksAt(atrium.At(s.db.Now())) {
 		err = atrium.NotFound()
 	}
-	return session, u, hash, err
+	if err != nil {
+		return atrium.Session{}, atrium.User{}, nil, err
+	}
+	return session, u, hash, nil
 }
 
 // UseSession stores that a session is used now. It ignores a session that has ended.
@@ -213,4 +217,59 @@ func signOut(tx *kernel.Mutation, user atrium.UserID) error {
 	}
 	_, err := tx.Exec("DELETE FROM login_links WHERE tenant_id = $1 AND user_id = $2", args...)
 	return err
+}
+
+// expiryTenants is how many tenants one call of DeleteExpiredSessions handles.
+const expiryTenants = 100
+
+// DeleteExpiredSessions deletes expired sessions and login links of up to expiryTenants tenants after the given one, ""
+// for the first, and with the first those of operators. It returns the tenant to continue after, "" at the end. Before
+// they are deleted, they do not work either.
+func (s *Store) DeleteExpiredSessions(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
+	tenants, err := s.db.TenantsAfter(ctx, after, expiryTenants)
+	if err != nil {
+		return after, err
+	}
+	if len(tenants) == expiryTenants {
+		next = tenants[len(tenants)-1]
+	}
+	if after == "" {
+		tenants = append(tenants, atrium.OperatorChain)
+	}
+	now := s.db.Now()
+	idle := int64(atrium.At(now.Add(-atrium.SessionIdleLife)))
+	for _, tenant := range tenants {
+		args := engine.Args{kernel.IDArg(tenant), int64(atrium.At(now)), idle}
+		if err := s.deleteExpired(ctx, "sessions", "session_id", "(expires_at <= $2 OR used_at <= $3)", args); err != nil {
+			return after, err
+		}
+		if err := s.deleteExpired(ctx, "login_links", "link_id", "expires_at <= $2", args[:2]); err != nil {
+			return after, err
+		}
+	}
+	return next, nil
+}
+
+// maxExpired is how many rows of a tenant one call of deleteExpired deletes. Later calls delete the others.
+const maxExpired = 500
+
+// deleteExpired deletes expired rows of a table of a tenant: those that still are when it deletes them.
+func (s *Store) deleteExpired(ctx context.Context, table, id, expired string, args engine.Args) error {
+	var rows []engine.Args
+	if err := s.db.Query(ctx, fmt.Sprintf("SELECT user_id, %s FROM %s WHERE tenant_id = $1 AND %s LIMIT %d", id, table, expired, maxExpired), args, func(r engine.Row) error {
+		rows = append(rows, append(slices.Clone(args), r.Bytes(0), r.Bytes(1)))
+		return nil
+	}); err != nil || len(rows) == 0 {
+		return err
+	}
+	key := fmt.Sprintf(" AND user_id = $%d AND %s = $%d", len(args)+1, id, len(args)+2)
+	return s.db.Write(ctx, func(tx engine.Tx) error {
+		tx.Invalidate() // none: no cached response has sessions
+		for _, row := range rows {
+			if _, err := tx.Exec("DELETE FROM "+table+" WHERE tenant_id = $1 AND "+expired+key, row...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

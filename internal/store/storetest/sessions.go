@@ -45,6 +45,9 @@ func (e *env) signedIn(t tb, s atrium.Session, u atrium.User) bool {
 	got, of, hash, err := e.Session(t.Context(), s.ID)
 	if err != nil {
 		wantCode(t, err, atrium.CodeNotFound)
+		if hash != nil || got != (atrium.Session{}) || of != (atrium.User{}) {
+			t.Errorf("a session that does not work is returned: %+v of %+v with %x", got, of, hash)
+		}
 		return false
 	}
 	s.UsedAt = got.UsedAt
@@ -150,6 +153,31 @@ func sessionExpires(t *testing.T, e *env) {
 	}
 	if all, err := e.Sessions(t.Context(), e.tenant, u.ID); err != nil || len(all) != 0 {
 		t.Errorf("the sessions are %+v, %v", all, err)
+	}
+	kept := e.as(e.newTenant(t))
+	other := kept.signIn(t, kept.createUser(t, atrium.RoleViewer))
+	e.newLink(t, u)
+	expire := func() {
+		t.Helper()
+		for next := atrium.TenantID(""); ; {
+			var err error
+			if next, err = e.DeleteExpiredSessions(t.Context(), next); err != nil {
+				t.Fatal(err)
+			}
+			if next == "" {
+				return
+			}
+		}
+	}
+	if expire(); e.rowsOf(t, "sessions") != 0 || e.rowsOf(t, "login_links") != 1 {
+		t.Errorf("after the deletion of expired sessions: %d sessions, %d links", e.rowsOf(t, "sessions"), e.rowsOf(t, "login_links"))
+	}
+	e.clock.step(10 * time.Minute)
+	if expire(); e.rowsOf(t, "login_links") != 0 {
+		t.Error("an expired link is kept")
+	}
+	if kept.rowsOf(t, "sessions") != 1 || other.ID == "" {
+		t.Error("a session that works is deleted")
 	}
 	last := e.signIn(t, u)
 	if n := e.rowsOf(t, "sessions"); n != 1 || !e.signedIn(t, last, u) {
