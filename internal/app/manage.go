@@ -38,11 +38,11 @@ func Manage(ctx context.Context, c Config) (http.Handler, error) {
 	return api.Handler(newManage(c, cursors, commandLine{}, writer).Routes(), nil), nil
 }
 
-// Limits of pages of the console that are made at once. Each holds a few megabytes. The pages of operators
+// Limits of pages of the console that are made at once. Each can hold some 15 MiB. The pages of operators
 // are those of one tenant.
 const (
-	maxPages      = 32
-	pagesOfTenant = 8
+	maxPages      = 16
+	pagesOfTenant = 4
 	pagesWaiting  = 64 // of one tenant
 	maxDownloads  = 32 // in progress; streamsOfTenant of one tenant
 )

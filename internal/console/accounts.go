@@ -248,7 +248,7 @@ func (r *request) changeAccount(method, suffix string, body any) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.call(call{method: method, path: path + suffix, ifMatch: head.tag, body: body})
+	_, err = r.call(call{method: method, path: path + suffix, ifMatch: head.tag, body: body, discard: true})
 	return err
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,6 +26,7 @@ type call struct {
 	ifMatch string // an entity tag with quotes; "" for none
 	key     string // idempotency key; "" for none
 	body    any    // encoded as JSON; nil for none
+	discard bool   // the body of the response is not needed
 }
 
 // An answer is a successful response.
@@ -91,20 +93,28 @@ func (r *request) call(c call) (answer, error) {
 	if c.key != "" {
 		h.Set("Idempotency-Key", c.key)
 	}
-	w := &recorder{header: http.Header{}}
+	w := &recorder{header: http.Header{}, discard: c.discard}
 	r.console.API.ServeHTTP(w, inner)
-	if w.status >= http.StatusBadRequest {
+	switch {
+	case w.status >= http.StatusBadRequest:
 		return answer{}, problemOf(w)
+	case w.tooLarge:
+		return answer{}, atrium.Errorf(atrium.CodePayloadTooLarge, "This is too large for the console. Use the command line.")
 	}
 	return answer{w.header.Get("ETag"), w.body.Bytes()}, nil
 }
 
-// A recorder is the http.ResponseWriter of a call. It keeps the whole response: pages of lists are a few
-// megabytes at most.
+// maxAnswer is the maximum size of a response of the API in bytes. Pages of lists have about 1 MiB.
+const maxAnswer = 8 << 20
+
+// A recorder is the http.ResponseWriter of a call. It keeps the response, of at most maxAnswer, or discards it if
+// it is not an error.
 type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
+	header   http.Header
+	status   int
+	body     bytes.Buffer
+	discard  bool
+	tooLarge bool
 }
 
 func (w *recorder) Header() http.Header { return w.header }
@@ -117,8 +127,18 @@ func (w *recorder) WriteHeader(status int) {
 
 func (w *recorder) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	switch {
+	case w.discard && w.status < http.StatusBadRequest:
+		return len(b), nil
+	case w.body.Len()+len(b) > maxAnswer:
+		w.tooLarge = true
+		return 0, errTooLarge
+	}
 	return w.body.Write(b)
 }
+
+// errTooLarge ends a response that a recorder cannot keep.
+var errTooLarge = errors.New("the response is too large for the console")
 
 // Flush and the deadlines have no effect: the whole response is kept.
 func (w *recorder) Flush() {}

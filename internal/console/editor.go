@@ -136,6 +136,9 @@ func (c *Console) editPage(r *request) error {
 // savePage changes the fields of a page that the user has changed. Hidden fields have what the user has seen.
 // If somebody else has changed the page since, it shows both changes and saves nothing.
 func (c *Console) savePage(r *request) error {
+	if err := r.require(atrium.ScopeManagePages); err != nil {
+		return err
+	}
 	e := editor{Tag: r.form("tag"), Public: r.form("public") == "true"}
 	body := map[string]any{}
 	if e.Public != (r.form("seen:public") == "true") {

@@ -131,7 +131,7 @@ func (r *request) showStatus(status int, name, section, title string, content an
 	if err := r.heavily(func() error { return execute(&page, name, f) }); err != nil {
 		return err
 	}
-	send(r.w, status, page.Bytes()) // after the heavy work: the browser may read slowly
+	r.made.status, r.made.page = status, page.Bytes()
 	return nil
 }
 

@@ -74,24 +74,24 @@ func newLimitedSession(t *testing.T) (c *Console, ask func(method, path string, 
 		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.AddCookie(&http.Cookie{Name: plainCookie, Value: token})
-		w := &slowReader{httptest.NewRecorder(), t, c.Limits.Heavy, c.Limits.Heavy.Held()}
+		w := &slowReader{httptest.NewRecorder(), t, c, c.Limits.Heavy.Held() + c.Pages.Held()}
 		mux.ServeHTTP(w, r)
 		return w.Code
 	}, tenant, token
 }
 
-// A slowReader is a browser that reads slowly: while a response is sent to it, other requests must find a slot
-// for heavy work.
+// A slowReader is a browser that reads slowly: while a response is sent to it, other requests must find slots for
+// pages and for heavy work.
 type slowReader struct {
 	*httptest.ResponseRecorder
 	t      *testing.T
-	slots  *limit.Semaphore[atrium.TenantID]
-	before int
+	c      *Console
+	before int // slots held by others
 }
 
 func (w *slowReader) Write(b []byte) (int, error) {
-	if w.slots.Held() > w.before {
-		w.t.Error("a response is sent while the request holds a slot for heavy work")
+	if w.c.Limits.Heavy.Held()+w.c.Pages.Held() > w.before {
+		w.t.Error("a response is sent while the request holds a slot")
 	}
 	return w.ResponseRecorder.Write(b)
 }
@@ -134,5 +134,47 @@ func TestFormsAreLimited(t *testing.T) {
 		if status := ask(http.MethodPost, path, url.Values{"name": {strings.Repeat("a", size)}, "role": {"viewer"}}); status != want {
 			t.Errorf("a form of %d bytes: %d, want %d", size, status, want)
 		}
+	}
+}
+
+// Browsers that do not read must not fill the memory: a page that is sent counts toward the memory of its tenant.
+func TestPagesThatAreSentCountAsMemory(t *testing.T) {
+	c, ask, tenant := newLimited(t)
+	rows := strings.Repeat(`{"accountId":"account_00000000000000000000000001","domain":"a.example"},`, 500)
+	c.API = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"items":[`+strings.TrimSuffix(rows, ",")+`],"name":"Tenant"}`)
+	})
+	path := prefix + "/" + string(tenant) + "/accounts"
+	c.Limits.Bodies = limit.NewQuota[atrium.TenantID](1 << 20)
+	if status := ask(http.MethodGet, path, nil); status != http.StatusOK {
+		t.Errorf("with free memory: %d", status)
+	}
+	if !c.Limits.Bodies.Take(tenant, 1<<19) {
+		t.Fatal("the memory of the first page is still held")
+	}
+	if status := ask(http.MethodGet, path, nil); status != http.StatusServiceUnavailable {
+		t.Errorf("without memory: %d", status)
+	}
+}
+
+// The responses of the API are streams that nothing limits but the data of the tenant.
+func TestTheConsoleKeepsABoundedPartOfAResponse(t *testing.T) {
+	c, _, tenant := newLimited(t)
+	sent := 0
+	c.API = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		sent = 0
+		for range 32 {
+			n, err := w.Write(make([]byte, 1<<20))
+			if sent += n; err != nil {
+				return
+			}
+		}
+	})
+	r := &request{console: c, tenant: tenant, w: httptest.NewRecorder(), http: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)}
+	if _, err := r.call(call{method: http.MethodGet, path: "/accounts"}); atrium.CodeOf(err) != atrium.CodePayloadTooLarge || sent > maxAnswer {
+		t.Errorf("%d bytes were kept, %v", sent, err)
+	}
+	if a, err := r.call(call{method: http.MethodPatch, path: "/accounts", discard: true}); err != nil || len(a.body) != 0 || sent != 32<<20 {
+		t.Errorf("of a change, %d of %d bytes were kept, %v", len(a.body), sent, err)
 	}
 }

@@ -25,6 +25,11 @@ type request struct {
 	user    atrium.User
 	tenant  atrium.TenantID // in the path; "" for none
 
+	made struct { // a page to send; nil for none
+		status int
+		page   []byte
+	}
+
 	refused  error  // why the change that the request asks for was refused, if the page shows its form again
 	formPath string // of the refused form, with its parameters
 }
@@ -112,7 +117,7 @@ func (c *Console) user(handle page) http.Handler {
 	})
 }
 
-// serve reads the form, and calls the handler when the tenant of the user may make a page.
+// serve reads the form, makes the page, and sends it.
 func (r *request) serve(handle page) error {
 	tenant := r.user.TenantID
 	if r.http.Method == http.MethodPost {
@@ -131,12 +136,36 @@ func (r *request) serve(handle page) error {
 			}
 		}
 	}
-	release, err := rest.Admit(r.http.Context(), r.w, r.console.Pages, tenant)
+	if err := r.make(handle); err != nil || r.made.page == nil {
+		return err
+	}
+	return r.sendMade(tenant)
+}
+
+// make calls the handler when the tenant of the user may make a page.
+func (r *request) make(handle page) error {
+	release, err := rest.Admit(r.http.Context(), r.w, r.console.Pages, r.user.TenantID)
 	if err != nil {
 		return err
 	}
 	defer release()
 	return r.open(handle)
+}
+
+// alwaysSent is the size of a page, in bytes, up to which the page after a change is sent even if there is no memory
+// for it: it may show a secret that cannot be shown again.
+const alwaysSent = 256 << 10
+
+// sendMade sends the page that a handler has made, and counts its memory as that of a tenant until the browser has
+// read it.
+func (r *request) sendMade(tenant atrium.TenantID) error {
+	release, err := r.console.Limits.HoldResponse(r.w, tenant, len(r.made.page))
+	if err != nil && (r.http.Method == http.MethodGet || len(r.made.page) > alwaysSent) {
+		return err
+	}
+	defer release()
+	send(r.w, r.made.status, r.made.page)
+	return nil
 }
 
 // again returns a page that makes a change. If the service refuses what the user has entered, the page shows

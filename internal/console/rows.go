@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -173,6 +174,9 @@ type placed struct {
 
 // build returns a list with the changes that a form makes to it, and an error if a field is wrong.
 func (s *shape) build(prefix string, list jsontext.Value, form url.Values) (jsontext.Value, error) {
+	if len(list) > maxRowBytes { // the form has no fields for it
+		return list, nil
+	}
 	elements, _ := parseArray(list)
 	var all []placed
 	changed := false
@@ -412,11 +416,14 @@ type contentText struct {
 	Long               bool
 }
 
+// maxPointer is the maximum length in bytes of the JSON pointer to a text that a form has a field for.
+const maxPointer = 500
+
+// errTexts is returned for a content for whose texts a form has no fields.
+var errTexts = errors.New("too large for fields")
+
 // contentTexts returns the texts in a content, or nil if it is too large or has too many of them.
 func contentTexts(content string) (texts []contentText) {
-	if len(content) > maxRowBytes {
-		return nil
-	}
 	_, err := eachText(content, func(pointer jsontext.Pointer, text string) string {
 		var parts []string
 		for part := range pointer.Tokens() {
@@ -430,7 +437,7 @@ func contentTexts(content string) (texts []contentText) {
 		})
 		return text
 	})
-	if err != nil || len(texts) > maxRows {
+	if err != nil {
 		return nil
 	}
 	return texts
@@ -449,11 +456,15 @@ func changeTexts(content string, form url.Values) (string, error) {
 }
 
 // eachText replaces each text in a JSON value by what a function returns for its JSON pointer, and returns the
-// value as it is indented elsewhere. If no text changes, it returns the value as it is.
+// value as it is indented elsewhere. If no text changes, it returns the value as it is. It does nothing, and returns an
+// error, for a value of more than maxRowBytes, with more than maxRows texts, or with pointers of more than maxPointer.
 func eachText(content string, replace func(pointer jsontext.Pointer, text string) string) (string, error) {
+	if len(content) > maxRowBytes {
+		return content, errTexts
+	}
 	var b bytes.Buffer
 	d, e := jsontext.NewDecoder(strings.NewReader(content)), jsontext.NewEncoder(&b)
-	changed := false
+	changed, texts := false, 0
 	for depth := -1; depth != 0; depth = d.StackDepth() {
 		if kind := d.PeekKind(); kind == '0' { // keeps its digits
 			value, err := d.ReadValue()
@@ -470,8 +481,12 @@ func eachText(content string, replace func(pointer jsontext.Pointer, text string
 			return content, err
 		}
 		if kind, n := d.StackIndex(d.StackDepth()); token.Kind() == '"' && (kind != '{' || n%2 == 0) {
+			pointer := d.StackPointer()
+			if texts++; texts > maxRows || len(pointer) > maxPointer {
+				return content, errTexts
+			}
 			before := token.String()
-			after := replace(d.StackPointer(), before)
+			after := replace(pointer, before)
 			changed = changed || after != before
 			token = jsontext.String(after)
 		}

@@ -175,6 +175,33 @@ func TestTextsOfAContentChangeWithoutJSON(t *testing.T) {
 	}
 }
 
+// The content comes from a form. Without bounds, a small one would cost minutes, or hundreds of megabytes.
+func TestTextsOfHostileContentsAreBounded(t *testing.T) {
+	for name, content := range map[string]string{
+		"long name, many texts": `{"` + strings.Repeat("~", 16_000) + `":[` + strings.Repeat(`"",`, 5_000) + `""]}`,
+		"many texts":            `[` + strings.Repeat(`"",`, 10_000) + `""]`,
+		"deep":                  strings.Repeat(`{"`+strings.Repeat("k", 100)+`":`, 60) + `""` + strings.Repeat("}", 60),
+		"large":                 `{"a":"` + strings.Repeat("x", 1<<20) + `"}`,
+	} {
+		calls, bytes := 0, 0
+		got, err := eachText(content, func(pointer jsontext.Pointer, text string) string {
+			calls++
+			bytes += len(pointer)
+			return text + "!"
+		})
+		if err == nil || got != content || calls > maxRows || bytes > maxRows*maxPointer {
+			t.Errorf("%s: %d calls with %d bytes of pointers, %v", name, calls, bytes, err)
+		}
+		if contentTexts(content) != nil {
+			t.Errorf("%s: it has fields", name)
+		}
+	}
+	large := jsontext.Value(`[{"buttonTitle":"` + strings.Repeat("x", maxRowBytes) + `"}]`)
+	if got, err := shapes["actions"].build("actions", large, url.Values{"actions:0:remove": {"true"}}); err != nil || string(got) != string(large) {
+		t.Errorf("a list without fields is changed, %v", err)
+	}
+}
+
 func FuzzTextsThatStayTheSameChangeNothing(f *testing.F) {
 	f.Add(`{"a":["x",{"~/":"y"}],"n":1e400}`)
 	f.Add(`"top"`)

@@ -114,6 +114,9 @@ const firstContent = `{
 }`
 
 func (c *Console) createVersion(r *request) error {
+	if err := r.require(atrium.ScopeManagePages); err != nil {
+		return err
+	}
 	p := audiencePage{Draft: lines(r.http.PostForm.Get("content")), Note: r.form("note"), New: true}
 	if err := r.heavily(func() error { r.changeTexts(&p); return nil }); err != nil {
 		return err

@@ -61,6 +61,17 @@ func (l *Limits) ReadBody(w http.ResponseWriter, r *http.Request, tenant atrium.
 	return body, held.release, nil
 }
 
+// HoldResponse counts the memory of a response of an open handler as that of a tenant until release is called. It
+// returns an error, and a release that does nothing, if the tenant may not have as much.
+func (l *Limits) HoldResponse(w http.ResponseWriter, tenant atrium.TenantID, size int) (release func(), err error) {
+	held := &memory{quota: l.Bodies, tenant: tenant}
+	if !held.holdResponse(size) {
+		exchangeOf(w).Refused = telemetry.ByBodyMemory
+		return func() {}, atrium.Unavailable(errBodies)
+	}
+	return held.release, nil
+}
+
 // A body is read as a whole.
 type body struct {
 	w      http.ResponseWriter
