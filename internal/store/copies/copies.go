@@ -61,6 +61,9 @@ func (c *Copier) Tenant(ctx context.Context, id atrium.TenantID) (*Report, error
 	if err != nil || r.Different() {
 		return r, err
 	}
+	if err := c.requireTenant(ctx, id); err != nil { // it was deleted in the meantime
+		return r, err
+	}
 	return r, c.finish(ctx, id, r)
 }
 
@@ -182,6 +185,9 @@ func (c *Copier) copyTenant(ctx context.Context, id atrium.TenantID, r *Report) 
 	if continues {
 		r.Skipped++
 	} else if err := c.copyStage(ctx, data, id, r); err != nil || r.Different() {
+		return err
+	}
+	if err := c.requireTenant(ctx, id); err != nil { // it was deleted in the meantime
 		return err
 	}
 	if err := c.copyStage(ctx, access, id, r); err != nil || r.Different() {

@@ -25,6 +25,7 @@ var databaseCopies = []guarantee{
 	{"a copy of everything has all tenants, and the keys, audit log and secret of operators, also if it is interrupted again and again", copyEverything},
 	{"an incomplete tenant cannot be used", copyHidesIncomplete},
 	{"a copy that continues leaves what jobs of the target have done", copyAfterJobs},
+	{"a tenant whose deletion begins during a copy does not work in the target", copyOfDeletedTenant},
 	{"if two copies of a tenant run at once, one of them fails, and nothing is stored twice", copyByTwo},
 	{"expiry and updates of the activity in the source do not make the databases differ", copyFromRunning},
 	{"rows that differ, are missing or were added are found", copyFindsDifferences},

@@ -102,6 +102,24 @@ func copyHidesIncomplete(t *testing.T, e *env) {
 	e.wantEqual(t, to)
 }
 
+// A deletion that begins during a copy must not leave a tenant that works in the target.
+func copyOfDeletedTenant(t *testing.T, e *env) {
+	e.fill(t)
+	to, began := e.emptyTarget(t), false
+	report, err := e.CopyTo(t.Context(), to.Store, store.CopyOptions{Tenant: e.tenant, Progress: func(int64) {
+		if !began {
+			began = true
+			e.beginDeletion(t)
+		}
+	}})
+	if atrium.CodeOf(err) != atrium.CodeNotFound || !began {
+		t.Errorf("copied %+v, %v", report, err)
+	}
+	if found, err := to.Tenant(t.Context(), e.tenant); atrium.CodeOf(err) != atrium.CodeNotFound {
+		t.Errorf("the target has %+v, %v", found, err)
+	}
+}
+
 func copyAfterJobs(t *testing.T, e *env) {
 	f := e.fill(t)
 	to, o := e.emptyTarget(t), store.CopyOptions{Tenant: e.tenant}
