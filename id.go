@@ -90,6 +90,23 @@ func FirstID[T Identifier](at time.Time) T {
 	return T(string(appendBase32([]byte(zero.Prefix()), id)))
 }
 
+// IDTime returns the time in an identifier that NewID has returned. For other identifiers, it is the
+// latest time whose FirstID does not sort after the identifier.
+func IDTime[T Identifier](id T) time.Time {
+	var zero T
+	var bits uint64 // the first ten characters: two zero bits and the time
+	after := false  // a digit is not in the alphabet: the identifier sorts after all that begin with the digits before
+	for _, c := range []byte(id[len(zero.Prefix()):][:10]) {
+		digit := len(base32Alphabet) - 1
+		for !after && base32Alphabet[digit] > c {
+			digit--
+		}
+		after = after || base32Alphabet[digit] < c
+		bits = bits<<5 | uint64(digit)
+	}
+	return time.UnixMilli(int64(min(bits, 1<<48-1)))
+}
+
 // ParseID returns s as an identifier of kind T. It returns false unless s is the prefix of
 // the kind and 26 characters of [a-z0-9].
 func ParseID[T Identifier](s string) (T, bool) {

@@ -101,3 +101,30 @@ func TestAnIdentifierIsItsPrefixAnd26Characters(t *testing.T) {
 		}
 	}
 }
+
+func TestIDTimeIsTheTimeOfFirstID(t *testing.T) {
+	at := time.UnixMilli(1_772_600_887_123)
+	first, next := FirstID[EntryID](at), FirstID[EntryID](at.Add(time.Millisecond))
+	for _, c := range []struct {
+		id   EntryID
+		want time.Time
+	}{
+		{first, at},
+		{next, at.Add(time.Millisecond)},
+		{first[:len(first)-1] + "z", at},
+		{FirstID[EntryID](time.UnixMilli(0)), time.UnixMilli(0)},
+		{"prospectlog_0000000000zzzzzzzzzzzzzzzz", time.UnixMilli(0)},
+		{"prospectlog_zzzzzzzzzzzzzzzzzzzzzzzzzz", time.UnixMilli(1<<48 - 1)},
+		{"prospectlog_0000000i00zzzzzzzzzzzzzzzz", IDTime(EntryID("prospectlog_0000000hzzzzzzzzzzzzzzzzzz"))},
+	} {
+		if got := IDTime(c.id); !got.Equal(c.want) {
+			t.Errorf("time of %s is %s, want %s", c.id, got, c.want)
+		}
+	}
+	for range 1000 {
+		id := NewID[EntryID]()
+		if got := IDTime(id); id < FirstID[EntryID](got) || id >= FirstID[EntryID](got.Add(time.Millisecond)) {
+			t.Fatalf("time of %s is %s", id, got)
+		}
+	}
+}

@@ -29,6 +29,7 @@ func newJobs(s *store.Store, newer chan<- error) []job {
 		expired       atrium.TenantID // whose tombstones were deleted last
 		signedOut     atrium.TenantID // whose expired sessions were deleted last
 		retained      atrium.TenantID // whose retention rules were applied last
+		counted       atrium.TenantID // whose counts were swept last
 		retentionLeft bool            // whether a tenant had more to delete since the first one
 	)
 	all := []job{
@@ -36,6 +37,11 @@ func newJobs(s *store.Store, newer chan<- error) []job {
 		{"activity-sweep", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			swept, err = s.SweepActivity(ctx, swept)
 			return swept != "", err
+		}},
+		{"counts", countInterval, s.UpdateCounts},
+		{"counts-sweep", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			counted, err = s.SweepCounts(ctx, counted)
+			return counted != "", err
 		}},
 		{"erasures", pollInterval, s.ContinueErasures},
 		{"person-erasures", pollInterval, s.RunErasures},
@@ -93,6 +99,7 @@ const maxDue = 100
 const (
 	pollInterval       = time.Second
 	activityInterval   = 4 * time.Second // longer is cheaper: more accounts of a page are updated together
+	countInterval      = 30 * time.Second // longer is cheaper: more entries are counted together
 	cleanupInterval    = 10 * time.Minute
 	upgradeInterval    = 5 * time.Second
 	maxFailureInterval = 10 * time.Second

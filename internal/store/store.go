@@ -17,6 +17,7 @@ import (
 	"atrium/internal/store/access"
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/audit"
+	"atrium/internal/store/counts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/sqlite"
@@ -39,6 +40,7 @@ type (
 	accessStore  = access.Store
 	auditStore   = audit.Store
 	recordStore  = records.Store
+	countStore   = counts.Store
 
 	tombstoneStore = tombstones.Store
 )
@@ -54,6 +56,7 @@ type Store struct {
 	*accessStore
 	*auditStore
 	*recordStore
+	*countStore
 	*tombstoneStore
 }
 
@@ -105,13 +108,14 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 
 // New returns the store on an open database. now is its clock.
 func New(db engine.DB, now func() time.Time) *Store {
-	k := &kernel.DB{Engine: db, Now: now}
+	k, due := &kernel.DB{Engine: db, Now: now}, &counts.Due{}
 	s := &Store{
-		db: k, accountStore: accounts.New(k), entryStore: entries.New(k), pageStore: pages.New(k), accessStore: access.New(k), auditStore: audit.New(k),
+		db: k, accountStore: accounts.New(k), entryStore: entries.New(k, due), pageStore: pages.New(k), accessStore: access.New(k), auditStore: audit.New(k),
 	}
 	s.erasureStore = erasures.New(k, s.accountStore)
 	s.recordStore = records.New(k, s.accessStore)
 	s.tombstoneStore = tombstones.New(k)
+	s.countStore = counts.New(k, due)
 	return s
 }
 

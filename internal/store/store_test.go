@@ -82,7 +82,7 @@ func TestPostgreSQLKeepsEveryGuarantee(t *testing.T) {
 func TestGuaranteesHoldWhenTransactionsAreRetried(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return retryingDB{db, func() {}} }),
-		"attribution", "names", "idempotency", "nodes", "tenants", "keys", "moves", "terms", "accounts", "prospects",
+		"attribution", "names", "idempotency", "nodes", "tenants", "keys", "moves", "counts", "terms", "accounts", "prospects",
 		"pages", "audiences", "versions", "import", "copies", "migrations", "model")
 }
 

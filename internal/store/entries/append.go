@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store/accounts"
+	"atrium/internal/store/counts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
 	"atrium/internal/store/tombstones"
@@ -85,6 +87,7 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 		case err == nil:
 			for _, u := range b.minutes {
 				s.active.add(u.Tenant)
+				s.due.Appended(u.Tenant, s.db.Now())
 			}
 			return b.outcomes, nil
 		case engine.ClassOf(err) == engine.Uncertain:
@@ -209,7 +212,29 @@ func (b *appendTx) run(retry bool) error {
 	if err := b.insert(recorded); err != nil {
 		return err
 	}
-	return b.storeActive()
+	if err := b.storeActive(); err != nil {
+		return err
+	}
+	return b.countLate(recorded)
+}
+
+// countLate counts the stored entries that the job of counts will not count.
+func (b *appendTx) countLate(recorded []int) error {
+	stored := make([]counts.Entry, len(recorded))
+	for n, i := range recorded {
+		stored[n] = counts.Entry{ID: b.drafts[i].ID, CreatedAt: b.at, Source: b.drafts[i].Source, Type: b.drafts[i].Type}
+	}
+	late := map[atrium.TenantID][]counts.Entry{}
+	for _, n := range counts.Late(stored) {
+		tenant := b.drafts[recorded[n]].TenantID
+		late[tenant] = append(late[tenant], stored[n])
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(late)) { // in this order, so that nodes do not deadlock
+		if err := counts.Add(b.tx, tenant, late[tenant]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // splitByKey separates the first draft of each key, and drafts without a key, from the rest.

@@ -105,6 +105,31 @@ func findUnattributed(tx engine.Tx, tenant atrium.TenantID) (id atrium.AccountID
 	return id, err
 }
 
+// CountUnattributed returns the number of entries in the unattributed account.
+func (s *Store) CountUnattributed(ctx context.Context, tenant atrium.TenantID) (c atrium.UnattributedCount, err error) {
+	err = s.db.Read(ctx, func(tx engine.Tx) error {
+		c = atrium.UnattributedCount{}
+		group, err := filteredAccounts(tx, tenant, &atrium.EntryFilter{Unattributed: true})
+		if errors.Is(err, engine.ErrNoRow) {
+			return nil
+		}
+		for _, account := range group {
+			if err != nil || c.HasMore {
+				break
+			}
+			err = tx.Query("SELECT entry_id FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3",
+				engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(atrium.MaxUnattributedCount + 1)}, func(engine.Row) error {
+					if c.HasMore = c.Count == atrium.MaxUnattributedCount; !c.HasMore {
+						c.Count++
+					}
+					return nil
+				})
+		}
+		return err
+	})
+	return c, err
+}
+
 // textBytes is a SQL expression for the size in bytes of the texts of an entry e without the payload.
 var textBytes = kernel.OctetLength("e.source", "e.type", "e.claimed_domain", "e.claimed_name", "e.idempotency_key")
 

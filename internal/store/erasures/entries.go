@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/store/counts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/entries"
 	"atrium/internal/store/kernel"
@@ -113,7 +114,7 @@ func (h *history) add(tx engine.Tx, tenant atrium.TenantID, move atrium.MoveID) 
 // deletes only the first entries: delete the others in the next transaction.
 func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry, h *history) (deleted, historyRows int, err error) {
 	most := h.rows
-	rows, erased := make([]engine.Args, 0, len(found)), make([]tombstones.Erased, 0, len(found))
+	rows, erased, counted := make([]engine.Args, 0, len(found)), make([]tombstones.Erased, 0, len(found)), make([]counts.Entry, 0, len(found))
 	for i := range found {
 		e := &found[i]
 		rest, err := deleteMoveHistory(tx, tenant, e.EntryID, e.lastMove, h)
@@ -127,12 +128,16 @@ func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry, h 
 			break
 		}
 		rows, erased = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(e.EntryID)}), append(erased, e.Erased)
+		counted = append(counted, counts.Entry{ID: e.EntryID, CreatedAt: e.CreatedAt, Source: e.Source, Type: e.Type})
 	}
 	if err := tombstones.Write(tx, tenant, erased); err != nil {
 		return 0, 0, err
 	}
 	if _, err := tx.Batch(deleteEntryRows, rows, nil); err != nil {
 		return 0, 0, fmt.Errorf("delete erased entries: %w", err)
+	}
+	if err := counts.Remove(tx, tenant, counted); err != nil {
+		return 0, 0, err
 	}
 	return len(rows), most - h.rows, nil
 }

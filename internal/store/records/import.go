@@ -7,6 +7,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store/accounts"
+	"atrium/internal/store/counts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/entries"
 	"atrium/internal/store/kernel"
@@ -93,6 +94,9 @@ func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import
 					return 0, err
 				}
 				im.count(run, im.added-before)
+			}
+			if err := counts.Add(tx, c.TenantID, im.entriesAdded); err != nil {
+				return 0, err
 			}
 			if im.added > 0 {
 				tx.RecordDetail("import", string(c.TenantID), im.kinds)
@@ -247,6 +251,8 @@ type importTx struct {
 	kinds    map[string]any // how many records of each kind were added, by its plural name
 	compared int            // bytes of stored records that were read
 	copied   int64          // links to prospects that were read or written
+
+	entriesAdded []counts.Entry
 
 	copy      bool                                 // the records are copied from another store
 	bounded   bool                                 // the chunk has several records, so that it can be split

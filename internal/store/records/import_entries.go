@@ -8,6 +8,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store/accounts"
+	"atrium/internal/store/counts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/entries"
 	"atrium/internal/store/kernel"
@@ -66,6 +67,8 @@ func (im *importTx) entries(run importRun) error {
 				if !added[string(p.record.ID)] {
 					return refuseTaken(p.index, "idempotencyKey", "another entry has it")
 				}
+				e := p.record
+				im.entriesAdded = append(im.entriesAdded, counts.Entry{ID: e.ID, CreatedAt: e.CreatedAt, Source: e.Source, Type: e.Type})
 			}
 			return nil
 		})

@@ -69,6 +69,22 @@ var tables = []*Table{
 			columns(Omitted, Copied, 0, "rule bigint", "request_id bytea"),
 		),
 	},
+	{ // the job of counts adds the rows again where an operation stores or deletes entries; copies leave them to the target's job
+		Name: "entry_counts", Kind: Distributed, Key: []string{"pass", "hours", "starts_at", "source", "type"},
+		Rows: Rows{Import: Replaced, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Deleted},
+		Columns: slices.Concat(columns(Derived, Excluded, 0, "tenant_id bytea", "pass bigint", "hours bigint", "starts_at bigint", "source text", "type text"),
+			columns(Derived, Excluded, Import|Erasure|Retention, "entries bigint")),
+	},
+	{
+		Name: "entry_count_types", Kind: Distributed, Key: []string{"pass", "source", "type"},
+		Rows:    Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept},
+		Columns: columns(Derived, Excluded, 0, "tenant_id bytea", "pass bigint", "source text", "type text"),
+	},
+	{
+		Name: "entry_counting", Kind: Distributed, Rows: untouched,
+		Columns: slices.Concat(columns(Derived, Excluded, 0, "tenant_id bytea", "pass bigint", "untimely_after bytea", "timely_after bytea", "recounted_at bigint"),
+			columns(Derived, Excluded, Import|Erasure|Retention, "version bigint", "types bigint", "next_types bigint", "next_untimely_after bytea", "next_timely_after bytea")),
+	},
 	{
 		Name: "moves", Kind: Distributed, Key: []string{"move_id"},
 		Rows: untouched,

@@ -164,6 +164,8 @@ func copyWorks(t *testing.T, e *env) {
 	to.wantStatus(t, f.page.ID, atrium.PagePublished)
 	to.eraseAll(t)
 	to.wantSoundGroups(t)
+	to.countAll(t) // the target has no counts until its job has run
+	to.wantEntriesCounted(t)
 }
 
 func copyAfterOperations(t *testing.T, e *env) {

@@ -93,6 +93,7 @@ func (e *env) fill(t tb) (f filled) {
 	f.erasure = e.startErasure(t, atrium.ErasureRequest{Rule: personal()}).ID
 	e.setRules(t, atrium.RetentionRule{Source: "crm", Days: 30})
 	e.record(t, byDomain("filled1.example"))
+	e.countAll(t)
 	e.sql(t, "INSERT INTO erasures (tenant_id, account_id, requested_at) VALUES ($1, $2, $3)", storedID(e.tenant), storedID(atrium.NewID[atrium.AccountID]()), int64(0))
 	e.sql(t, "INSERT INTO tenant_deletions (tenant_id, actor, deleted_rows, deleted_entries) VALUES ($1, $2, $3, $4)", storedID(e.tenant), "key_test", int64(0), int64(0))
 	for table, rows := range e.dump(t) {
@@ -112,6 +113,7 @@ func (e *env) fillOptional(t tb, account atrium.AccountID) {
 	page.HeaderActionID, page.Metadata, page.DeletedAt = pointer("action"), []byte(`{"n":1.0}`), pointer(page.UpdatedAt)
 	u := e.newAudience(page, false)
 	entry := e.newEntry(&atrium.Account{ID: account}, "")
+	entry.Source = "optional"
 	entry.Claim, entry.OccurredAt = byID(account), pointer(entry.CreatedAt-1000)
 	e.put(t, p, page, u, published(e.newVersion(u, 1)), entry)
 }

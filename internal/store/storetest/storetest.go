@@ -74,6 +74,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"tombstones", tombstones},
 		{"persons", slices.Concat(persons, personExports)},
 		{"retention", retention},
+		{"counts", counts},
 		{"pages", slices.Concat(pages, pageChanges, pageSizesBounded)},
 		{"schedules", schedules},
 		{"audiences", audiences},

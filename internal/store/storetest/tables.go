@@ -209,7 +209,7 @@ func (e *env) importAll(t tb, f filled) {
 	p := e.newProspect(a)
 	p.AccountIDs = append(p.AccountIDs, f.accounts[0])
 	entry := e.newEntry(a, "imported")
-	entry.AccountID = f.accounts[3]
+	entry.AccountID, entry.Source = f.accounts[3], "imported"
 	entry.CreatedAt = e.clock.instant() + 3600*1e6
 	page := &atrium.ScheduledPage{Page: *e.newPage(atrium.PageDraft), Schedule: atrium.Schedule{PublishAt: pointer(entry.CreatedAt)}}
 	version := &atrium.AudienceVersion{PageID: f.page.ID, Version: atrium.Version{ID: atrium.NewID[atrium.VersionID](), AudienceID: f.audience.ID, CreatedAt: entry.CreatedAt}}
