@@ -13,7 +13,7 @@ const (
 const (
 	MaxHours       = 31 * 24 // periods of a query by hour
 	MaxDays        = 366     // periods of a query by day
-	MaxCountSeries = 100
+	MaxCountSeries = 20
 
 	// MaxCountedTypes is how many combinations of source and type of a tenant are counted separately.
 	MaxCountedTypes = 1000
@@ -60,12 +60,3 @@ type EntryCounts struct {
 	Series []CountSeries // the largest first
 	Other  CountSeries   // entries of all other sources and types, which are ""
 }
-
-// An UnattributedCount is the number of entries in the unattributed account.
-type UnattributedCount struct {
-	Count   int64 // at most MaxUnattributedCount
-	HasMore bool
-}
-
-// MaxUnattributedCount is the largest exact number of an UnattributedCount.
-const MaxUnattributedCount = 1000

@@ -30,6 +30,7 @@ func newJobs(s *store.Store, newer chan<- error) []job {
 		signedOut     atrium.TenantID // whose expired sessions were deleted last
 		retained      atrium.TenantID // whose retention rules were applied last
 		counted       atrium.TenantID // whose counts were swept last
+		countedAll    bool            // whether all tenants were swept once
 		retentionLeft bool            // whether a tenant had more to delete since the first one
 	)
 	all := []job{
@@ -38,10 +39,13 @@ func newJobs(s *store.Store, newer chan<- error) []job {
 			swept, err = s.SweepActivity(ctx, swept)
 			return swept != "", err
 		}},
-		{"counts", countInterval, s.UpdateCounts},
-		{"counts-sweep", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
-			counted, err = s.SweepCounts(ctx, counted)
-			return counted != "", err
+		{"counts", countInterval, func(ctx context.Context) (more bool, err error) {
+			if counted, err = s.SweepCounts(ctx, counted); err != nil {
+				return false, err
+			}
+			countedAll = countedAll || counted == ""
+			more, err = s.UpdateCounts(ctx)
+			return more || !countedAll && err == nil, err
 		}},
 		{"erasures", pollInterval, s.ContinueErasures},
 		{"person-erasures", pollInterval, s.RunErasures},
@@ -98,7 +102,7 @@ const maxDue = 100
 // within 1.25 s as long as any node can do it.
 const (
 	pollInterval       = time.Second
-	activityInterval   = 4 * time.Second // longer is cheaper: more accounts of a page are updated together
+	activityInterval   = 4 * time.Second  // longer is cheaper: more accounts of a page are updated together
 	countInterval      = 30 * time.Second // longer is cheaper: more entries are counted together
 	cleanupInterval    = 10 * time.Minute
 	upgradeInterval    = 5 * time.Second

@@ -61,7 +61,7 @@ func TestCommandLineOnPostgreSQL(t *testing.T) {
 	if err != nil || len(both) == 0 {
 		t.Fatal("no scripts", err)
 	}
-	for _, name := range []string{"accounts", "brands", "copy", "csv", "domains", "entries", "erasures", "export", "import",
+	for _, name := range []string{"accounts", "brands", "copy", "counts", "csv", "domains", "entries", "erasures", "export", "import",
 		"import_resume", "keys_revoke", "keys_rotate", "listing", "persons", "retention", "serve_revoke", "tenant_default", "tenants"} {
 		both = append(both, "testdata/script/"+name+".txtar")
 	}

@@ -52,6 +52,24 @@ the first ones that match.`,
 			},
 		},
 		{
+			use: "counts", short: "Count the entries of all accounts by hour or day",
+			long: `Entries count at the time at which they were recorded, in UTC. A dash is for all sources and types
+but those with the most entries, of which --series says how many. Numbers are some minutes late:
+with -o json, completeUntil is the time before which all entries are counted. It is missing
+while entries are counted for the first time, as after an upgrade.`,
+			example: "  atrium entries counts --tenant tenant_… --interval day --since 2026-03-01\n" +
+				"  atrium entries counts --tenant tenant_… --source crm -o csv",
+			method: http.MethodGet, path: "/activity/counts", layout: layoutMember, rowsMember: "items", items: "counts",
+			columns: []column{{"START", "start"}, {"SOURCE", "source"}, {"TYPE", "type"}, {"ENTRIES", "count"}}, params: []param{
+				{flag: "interval", usage: "length of the periods, `hour` or day", values: []string{"hour", "day"}},
+				{flag: "since", kind: instant, usage: "only entries recorded at or after this `time` (default: 24 hours or 30 days)"},
+				{flag: "until", kind: instant, usage: "only entries recorded before this `time`"},
+				{flag: "source", usage: "only entries from this `source`"},
+				{flag: "type", usage: "only entries of this `type`"},
+				{flag: "series", kind: integer, minimum: 1, usage: "`number` of sources and types to count separately, at most 20 (default 10)"},
+			},
+		},
+		{
 			use: "explain ACCOUNT_LOG_ID", short: "Explain why an entry is in its account",
 			long: `The command says what the rule that chose the account saw and chose, and what has happened to
 the entry since.`,

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
 )
@@ -26,6 +27,15 @@ func tenants() group {
 		{
 			use: "own", short: "Show the current tenant",
 			method: http.MethodGet, path: "/tenant", columns: columns,
+		},
+		{
+			use: "overview", short: "Show what needs attention in a tenant",
+			long: `It shows how many entries wait in the unattributed account, up to 1,000, which pages are
+scheduled next, and which keys expire within 30 days.`,
+			method: http.MethodGet, path: "/overview", layout: layoutDetails, columns: []column{
+				{"Unattributed entries", "unattributed.count"}, {"More of them", "unattributed.hasMore"},
+				{"Scheduled pages", "schedules"}, {"Expiring keys", "expiringKeys"},
+			}, itemFormats: map[string]formatFunc{"schedules": formatDueSchedule, "expiringKeys": formatExpiringKey},
 		},
 		{
 			use: "create", short: "Create a tenant",
@@ -80,4 +90,29 @@ func wholeTenant(ctx context.Context, c *client, request *call) (description, id
 		return "", "", fmt.Errorf("read tenant: %w", err)
 	}
 	return fmt.Sprintf("%s (%s) with all its data", atrium.Printable(tenant.TenantID), atrium.Printable(tenant.Name)), tenant.TenantID, nil
+}
+
+// formatDueSchedule formats a schedule as its time, action and page.
+func formatDueSchedule(v jsontext.Value) (string, error) {
+	var s struct {
+		Name   string `json:"name"`
+		Action string `json:"action"`
+		DueAt  string `json:"dueAt"`
+	}
+	if err := json.Unmarshal(v, &s); err != nil {
+		return "", fmt.Errorf("read response: %w", err)
+	}
+	return atrium.Printable(s.DueAt + ", " + s.Action + " " + s.Name), nil
+}
+
+// formatExpiringKey formats a key as its end and its name.
+func formatExpiringKey(v jsontext.Value) (string, error) {
+	var k struct {
+		Name      string `json:"name"`
+		ExpiresAt string `json:"expiresAt"`
+	}
+	if err := json.Unmarshal(v, &k); err != nil {
+		return "", fmt.Errorf("read response: %w", err)
+	}
+	return atrium.Printable(k.ExpiresAt + ", " + k.Name), nil
 }

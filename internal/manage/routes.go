@@ -100,6 +100,7 @@ func (a *API) activityRoutes() []rest.Route {
 	return []rest.Route{
 		read("/accounts/{account_id}/activity", area, a.listActivity),
 		read("/accounts/{account_id}/activity/counts", area, a.countActivity),
+		read("/activity/counts", area, a.countEntries),
 		read("/account_logs", area, a.listAccountLogs),
 		batch,
 		read("/account_logs/{account_log_id}", area, a.getAccountLog),
@@ -262,6 +263,7 @@ func (a *API) tenantRoutes() []rest.Route {
 	}
 	return []rest.Route{
 		read("/tenant", "", a.ownTenant),
+		read("/overview", "", a.getOverview),
 		operators(http.MethodGet, "/tenants", atrium.ScopeManageRead, a.listTenants),
 		operators(http.MethodPost, "/tenants", atrium.ScopeManage, a.createTenant),
 		operators(http.MethodGet, "/tenants/{tenant_id}", atrium.ScopeManageRead, a.getTenant),

@@ -126,6 +126,18 @@ func unschedule(tx *kernel.Mutation, p *atrium.ScheduledPage) error {
 	return writeSchedule(tx, p.ID, &none)
 }
 
+// NextSchedules returns up to limit schedules of a tenant, the first one that is due first.
+func (s *Store) NextSchedules(ctx context.Context, tenant atrium.TenantID, limit int) (next []atrium.DueSchedule, err error) {
+	err = s.db.Query(ctx, `SELECT s.page_id, p.name, s.action, s.due_at FROM schedules s
+			JOIN pages p ON p.tenant_id = s.tenant_id AND p.page_id = s.page_id
+			WHERE s.tenant_id = $1 ORDER BY s.due_at, s.page_id, s.action LIMIT $2`,
+		engine.Args{kernel.IDArg(tenant), int64(limit)}, func(r engine.Row) error {
+			next = append(next, atrium.DueSchedule{PageID: kernel.IDAt[atrium.PageID](r, 0), Name: r.Text(1), Action: r.Text(2), DueAt: atrium.Time(r.Int(3))})
+			return nil
+		})
+	return next, err
+}
+
 // A dueAction is a scheduled action whose time has come.
 type dueAction struct {
 	tenant atrium.TenantID
