@@ -123,7 +123,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	var people map[string]http.Handler
 	if c.Settings.Console {
-		people = newConsole(c, api, private, limits.failures) //nolint:contextcheck // each request has its own
+		people = newConsole(c, api, private, limits.failures, a.readiness(c.Store)) //nolint:contextcheck // each request has its own
 	}
 	if a.console == nil {
 		maps.Copy(open, people)

@@ -27,6 +27,9 @@ type Console struct {
 	// Limits are those of the API. Pages are decoded and rendered as heavy work, and forms count as bodies.
 	Limits *rest.Limits
 
+	// Ready returns nil if the service is ready.
+	Ready func(*http.Request) error
+
 	// Pages limits how many pages of a tenant are made at once: each is held in memory.
 	Pages *limit.Semaphore[atrium.TenantID]
 

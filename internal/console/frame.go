@@ -159,6 +159,7 @@ func (f frame) Sections() []link {
 		return nil
 	}
 	links := []link{
+		{Section: "overview", Title: "Overview", Shortcut: "o"},
 		{Section: "accounts", Title: "Accounts", Shortcut: "a"}, {Section: "activity", Title: "Activity", Shortcut: "t"},
 		{Section: "prospects", Title: "Prospects", Shortcut: "r"}, {Section: "pages", Title: "Pages", Shortcut: "p"}, {Section: "keys", Title: "Keys", Shortcut: "k"},
 		{Section: "people", Title: "People", Shortcut: "u"}, {Section: "privacy", Title: "Privacy", Shortcut: "y"},
@@ -166,6 +167,9 @@ func (f frame) Sections() []link {
 	}
 	for i := range links {
 		links[i].Path, links[i].Current = f.Path(links[i].Section), links[i].Section == f.Section
+		if links[i].Section == "overview" {
+			links[i].Path = f.Path()
+		}
 	}
 	return links
 }

@@ -19,11 +19,7 @@ func (c *Console) home(r *request) error {
 		return nil
 	}
 	r.tenant = r.user.TenantID
-	return c.tenantHome(r)
-}
-
-func (c *Console) tenantHome(r *request) error {
-	http.Redirect(r.w, r.http, r.path("accounts"), http.StatusSeeOther)
+	http.Redirect(r.w, r.http, r.path(), http.StatusSeeOther)
 	return nil
 }
 
@@ -51,7 +47,7 @@ func (c *Console) createTenant(r *request) error {
 		return err
 	}
 	r.tenant = made.TenantID
-	return r.redirect(r.path("accounts"), "created")
+	return r.redirect(r.path(), "created")
 }
 
 type tenantPage struct {

@@ -185,6 +185,7 @@ func scripting(t *testing.T, o *office, f func(t *testing.T, b *tab)) {
 
 func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 	o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))
+	o.countEntries(t)
 	browser := newBrowser(t)
 	for _, v := range views() {
 		t.Run(v.name, func(t *testing.T) {
@@ -192,6 +193,8 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 			b.signIn(o, atrium.RoleAdmin)
 			of := "/console/" + string(o.tenant)
 			for _, page := range []struct{ name, path, heading string }{
+				{"overview", "?range=90d", "Overview"},
+				{"overview-day", "", "Overview"},
 				{"accounts", "/accounts", "Accounts"},
 				{"accounts-search", "/accounts?q=north", "Accounts"},
 				{"accounts-none", "/accounts?q=nobody", "Accounts"},

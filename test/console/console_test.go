@@ -5,6 +5,7 @@ package console
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -573,6 +574,45 @@ func TestEveryResponseForbidsWhatPagesDoNotNeed(t *testing.T) {
 					t.Errorf("%s: %s is %q", path, name, h.Get(name))
 				}
 			}
+		}
+	})
+}
+
+// A person on a slow connection sees the overview soon: it is small, and nothing else is loaded.
+func TestTheFirstViewIsSmall(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		var many strings.Builder
+		now := time.Now().UTC()
+		for i := range 480 { // each hour of the last day has entries of 20 sources, with long names
+			fmt.Fprintf(&many, `{"kind":"accountLog","accountId":"account_000000000000000000000000a1","source":"%s%d","type":%q,"payload":{},"createdAt":%q}`+"\n",
+				strings.Repeat("source", 15), i%20, strings.Repeat("<&>", 30), now.Add(-time.Duration(i/20)*time.Hour).Format("2006-01-02T15:04:05.000Z"))
+		}
+		if _, err := transfer.Import(t.Context(), s.store, s.tenants[0], strings.NewReader(many.String()), transfer.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.store.SweepCounts(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		for more := true; more; {
+			var err error
+			if more, err = s.store.UpdateCounts(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cookie := s.signIn(atrium.RoleViewer)
+		size := 0
+		for _, path := range []string{"/console/" + string(s.tenants[0]), "/console/style.css", "/console/console.js", "/console/icon.svg"} {
+			a := s.ask(http.MethodGet, path, nil, cookie)
+			if a.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %s", path, a.Status)
+			}
+			if size += len(a.body); path == "/console/"+string(s.tenants[0]) && !strings.Contains(a.body, `<rect class="others"`) {
+				t.Error("the overview has no bars")
+			}
+		}
+		if size > 60_000 {
+			t.Errorf("the first view has %d bytes", size)
 		}
 	})
 }
