@@ -42,6 +42,10 @@ var targets = []target{
 	{"SQLite", workload.GetAccount, "PocketBase", 18},
 	{"SQLite", workload.ListPages, "PocketBase", 10},
 	{"PostgreSQL", workload.PostEntry, "pgbench", 1.3},
+	{"SQLite", workload.GetOverview, "bare", 0.1},
+	{"SQLite", workload.GetTimeline, "bare", 0.1},
+	{"PostgreSQL", workload.GetOverview, "bare", 0.1},
+	{"PostgreSQL", workload.GetTimeline, "bare", 0.1},
 	{"PostgreSQL", workload.GetAccount, "pgbench", 0.5},
 }
 

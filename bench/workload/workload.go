@@ -34,6 +34,7 @@ type Workload struct {
 	Accounts int
 	Payload  string // of each entry, JSON
 	addr     string
+	cookie   string // header of a session of the console
 	run      uint64 // makes the idempotency keys of this run unique
 }
 
@@ -54,7 +55,11 @@ func Prepare(ctx context.Context, a *server.Atrium, size Size) (*Workload, error
 	if err := a.Command(ctx, &report, lines, "import", "--tenant", tenant.TenantID, "-"); err != nil {
 		return nil, err
 	}
-	return &Workload{Tenant: tenant.TenantID, Key: key.Key, Accounts: size.Accounts, Payload: Payload(size.Payload), addr: a.Addr(), run: rand.Uint64()}, nil
+	cookie, err := signIn(ctx, a, tenant.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	return &Workload{Tenant: tenant.TenantID, Key: key.Key, cookie: cookie, Accounts: size.Accounts, Payload: Payload(size.Payload), addr: a.Addr(), run: rand.Uint64()}, nil
 }
 
 // At returns the same workload with another node as its target.
@@ -141,8 +146,8 @@ const (
 	GetContent  = "GET content"
 )
 
-// Kinds are the six operations of the external API, a second form of the write operation, and the
-// content of a public page without a key. Accounts are chosen at random.
+// Kinds are the six operations of the external API, a second form of the write operation, the content of
+// a public page without a key, and pages of the console. Accounts are chosen at random.
 func (w *Workload) Kinds() []load.Kind {
 	auth := "x-api-key: " + w.Key
 	account := func() int { return rand.IntN(w.Accounts) }
@@ -154,7 +159,7 @@ func (w *Workload) Kinds() []load.Kind {
 	list := load.Get(w.addr, "/v0/pages", auth)
 	history := load.Get(w.addr, "/v0/pages/"+ID("page", 0)+"/audiences/"+ID("audience", 0)+"/versions", auth)
 	content := load.Get(w.addr, "/content/v0/"+w.Tenant+"/pages/"+ID("page", 0))
-	return []load.Kind{
+	return append([]load.Kind{
 		{Name: GetAccount, Status: http.StatusOK, Request: func(int) []byte { return load.Get(w.addr, "/v0/accounts/"+ID("account", account()), auth) }},
 		{Name: PostEntry, Status: http.StatusCreated, Request: func(n int) []byte { return entry(fmt.Sprintf("%x-%012d", w.run, n)) }},
 		{Name: PostRandom, Status: http.StatusCreated, Request: func(int) []byte { return entry(fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())) }},
@@ -165,7 +170,7 @@ func (w *Workload) Kinds() []load.Kind {
 		{Name: GetPage, Status: http.StatusOK, Request: func(int) []byte { return page }},
 		{Name: GetVersions, Status: http.StatusOK, Request: func(int) []byte { return history }},
 		{Name: GetContent, Status: http.StatusOK, Request: func(int) []byte { return content }},
-	}
+	}, w.consoleKinds(account)...)
 }
 
 // A NamedMix is a mix that stands for a use case.
