@@ -21,6 +21,7 @@ import (
 	"atrium/internal/app"
 	"atrium/internal/app/apptest"
 	"atrium/internal/auth"
+	"atrium/internal/canonical"
 	"atrium/internal/config"
 	"atrium/internal/console"
 	"atrium/internal/store"
@@ -613,6 +614,53 @@ func TestTheFirstViewIsSmall(t *testing.T) {
 		}
 		if size > 60_000 {
 			t.Errorf("the first view has %d bytes", size)
+		}
+	})
+}
+
+// The overview has what needs attention in its tenant, and nothing of another one.
+func TestTheOverviewLeadsToWhatNeedsAttention(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		in := func(d time.Duration) *atrium.Time { at := atrium.At(time.Now().Add(d)); return &at }
+		for i, tenant := range s.tenants {
+			name := []string{"own", "foreign"}[i]
+			for suffix, ends := range map[string]*atrium.Time{" ending": in(10 * 24 * time.Hour), " lasting": in(40 * 24 * time.Hour), " endless": nil} {
+				k := atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: name + suffix, Scopes: atrium.ExternalScopes(), ExpiresAt: ends}
+				if _, _, err := s.store.CreateKey(t.Context(), atrium.CommandLine(tenant), k, make([]byte, 32)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			page := atrium.PageID("page_000000000000000000000000" + string(rune('a'+i)) + "1")
+			if _, err := s.store.SchedulePage(t.Context(), atrium.CommandLine(tenant), page, atrium.Schedule{PublishAt: in(time.Hour)}, func(atrium.ScheduledPage) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 - i {
+				d, err := canonical.Draft(tenant, atrium.Submission{Source: "crm", Type: "deal", Payload: []byte("{}"), Claim: atrium.Claim{Name: "Nobody"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.ID = atrium.NewID[atrium.EntryID]()
+				if outcomes, err := s.store.Append(t.Context(), []*atrium.Draft{d}); err != nil || outcomes[0].Err != nil {
+					t.Fatal(outcomes, err)
+				}
+			}
+		}
+		own := "/console/" + string(s.tenants[0])
+		a := s.ask(http.MethodGet, own, nil, s.signIn(atrium.RoleViewer))
+		for _, want := range []string{
+			`href="` + own + `/activity?unattributed=true">2</a>`, `href="` + own + `/keys?state=active">own ending</a>`,
+			`href="` + own + `/pages/page_000000000000000000000000a1">Spring</a>`, `href="` + own + `/accounts/account_000000000000000000000000a1">Acme</a>`,
+			"The service is ready.", `href="` + own + `?range=7d">7 days</a>`,
+		} {
+			if !strings.Contains(a.body, want) {
+				t.Errorf("the overview does not have %s:\n%s", want, a.body)
+			}
+		}
+		for _, not := range []string{"lasting", "endless", "foreign", "000000000b1", string(s.tenants[1])} {
+			if strings.Contains(a.body, not) {
+				t.Errorf("the overview has %s", not)
+			}
 		}
 	})
 }

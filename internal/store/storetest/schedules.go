@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 var schedules = []guarantee{
 	{"a page has its latest schedule", scheduleAsGiven},
+	{"the next schedules of a tenant are those due first", nextSchedules},
 	{"a scheduled action runs when it is due and is audited with the key that scheduled it", scheduleDone},
 	{"an action that the state of the page does not allow is skipped and audited with the reason", scheduleSkipped},
 	{"concurrent nodes run a due action once", scheduleOnce},
@@ -333,6 +335,38 @@ func scheduleCalledOff(t *testing.T, e *env) {
 	e.clock.step(time.Hour)
 	e.runDue(t, 1)
 	e.wantStatus(t, moved.ID, atrium.PagePublished)
+}
+
+func nextSchedules(t *testing.T, e *env) {
+	next := func(limit int) (all []string) {
+		t.Helper()
+		found, err := e.NextSchedules(t.Context(), e.tenant, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range found {
+			all = append(all, fmt.Sprint(s.PageID, " ", s.Name, " ", s.Action, " ", s.DueAt))
+		}
+		return all
+	}
+	if got := next(10); len(got) != 0 {
+		t.Errorf("a new tenant has %v", got)
+	}
+	late, soon := e.createPage(t), e.createPage(t)
+	e.schedule(t, late.ID, e.in(3*time.Hour), e.in(5*time.Hour))
+	e.schedule(t, soon.ID, e.in(time.Hour), nil)
+	other := e.as(e.newTenant(t))
+	other.schedule(t, other.createPage(t).ID, e.in(time.Minute), nil)
+	want := []string{
+		fmt.Sprint(soon.ID, " ", soon.Name, " publish ", *e.in(time.Hour)), fmt.Sprint(late.ID, " ", late.Name, " publish ", *e.in(3 * time.Hour)),
+		fmt.Sprint(late.ID, " ", late.Name, " unpublish ", *e.in(5 * time.Hour)),
+	}
+	if got := next(10); !slices.Equal(got, want) {
+		t.Errorf("next are %v, want %v", got, want)
+	}
+	if got := next(2); !slices.Equal(got, want[:2]) {
+		t.Errorf("the next two are %v, want %v", got, want[:2])
+	}
 }
 
 // An afterQuery is a DB that calls a function after each of its queries.
