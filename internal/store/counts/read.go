@@ -63,6 +63,9 @@ func (s *state) read(tx engine.Tx, c *atrium.EntryCounts) error {
 			WHERE tenant_id = $1 AND pass = $2 AND hours = $3 AND starts_at >= $4 AND starts_at < $5`,
 			engine.Args{kernel.IDArg(s.tenant), s.pass.number, int64(c.Interval), int64(c.Since), int64(c.Until)}, func(r engine.Row) error {
 				k := kind{r.Text(1), r.Text(2)}
+				if n := r.Int(3); n <= 0 { // its entries were erased
+					return nil
+				}
 				if c.Source != "" && k.source != c.Source || c.Type != "" && k.entryType != c.Type {
 					return nil
 				}

@@ -101,25 +101,20 @@ func start(at atrium.Time, interval atrium.Interval) atrium.Time {
 }
 
 var (
-	findTypes = engine.NewBatch(`SELECT t.source, t.type FROM batch JOIN entry_count_types t
-		ON t.tenant_id = batch.tenant_id AND t.pass = batch.pass AND t.source = batch.source AND t.type = batch.type`,
+	// A join might read the whole table, which has several columns in its key.
+	findTypes = engine.NewBatch(`SELECT batch.source, batch.type, (SELECT 1 FROM entry_count_types t
+		WHERE t.tenant_id = batch.tenant_id AND t.pass = batch.pass AND t.source = batch.source AND t.type = batch.type) FROM batch`,
 		"tenant_id bytea", "pass bigint", "source text", "type text")
 	insertTypes = engine.NewBatch(`INSERT INTO entry_count_types (tenant_id, pass, source, type)
 		SELECT batch.tenant_id, pass, source, type FROM batch`, "tenant_id bytea", "pass bigint", "source text", "type text")
 
-	cellColumns = []string{
-		"tenant_id bytea", "pass bigint", "hours bigint", "starts_at bigint", "source text", "type text", "entries bigint",
-	}
 	addCells = engine.NewBatch(`INSERT INTO entry_counts (tenant_id, pass, hours, starts_at, source, type, entries)
 		SELECT batch.tenant_id, pass, hours, starts_at, source, type, entries FROM batch WHERE true
-		ON CONFLICT (tenant_id, pass, hours, starts_at, source, type) DO UPDATE SET entries = entry_counts.entries + excluded.entries`, cellColumns...)
-	deleteEmptyCells = engine.NewBatch(`DELETE FROM entry_counts USING batch
-		WHERE entry_counts.tenant_id = batch.tenant_id AND entry_counts.pass = batch.pass AND entry_counts.hours = batch.hours
-		AND entry_counts.starts_at = batch.starts_at AND entry_counts.source = batch.source AND entry_counts.type = batch.type
-		AND entry_counts.entries <= 0`, cellColumns[:len(cellColumns)-1]...)
+		ON CONFLICT (tenant_id, pass, hours, starts_at, source, type) DO UPDATE SET entries = entry_counts.entries + excluded.entries`,
+		"tenant_id bytea", "pass bigint", "hours bigint", "starts_at bigint", "source text", "type text", "entries bigint")
 )
 
-// write changes the stored numbers of the pass. The transaction has locked the state, and saves it.
+// write changes the stored numbers of the pass. Those that become 0 stay until a recount. The transaction has locked the state, and saves it.
 func (p *pass) write(tx engine.Tx, tenant atrium.TenantID, n numbers) error {
 	if len(n) == 0 {
 		return nil
@@ -135,18 +130,11 @@ func (p *pass) write(tx engine.Tx, tenant atrium.TenantID, n numbers) error {
 		}
 		stored[c] += by
 	}
-	rows, fewer := make([]engine.Args, 0, len(stored)), []engine.Args(nil)
+	rows := make([]engine.Args, 0, len(stored))
 	for c, by := range stored {
-		row := engine.Args{kernel.IDArg(tenant), p.number, int64(c.interval), int64(c.startsAt), c.source, c.entryType, by}
-		rows = append(rows, row)
-		if by < 0 {
-			fewer = append(fewer, row[:len(row)-1])
-		}
+		rows = append(rows, engine.Args{kernel.IDArg(tenant), p.number, int64(c.interval), int64(c.startsAt), c.source, c.entryType, by})
 	}
-	if _, err := tx.Batch(addCells, rows, nil); err != nil || len(fewer) == 0 {
-		return err
-	}
-	_, err = tx.Batch(deleteEmptyCells, fewer, nil)
+	_, err = tx.Batch(addCells, rows, nil)
 	return err
 }
 
@@ -162,7 +150,7 @@ func (p *pass) separateTypes(tx engine.Tx, tenant atrium.TenantID, n numbers) (m
 		}
 	}
 	if _, err := tx.Batch(findTypes, rows, func(r engine.Row) error {
-		separate[kind{r.Text(0), r.Text(1)}] = true
+		separate[kind{r.Text(0), r.Text(1)}] = !r.Null(2)
 		return nil
 	}); err != nil {
 		return nil, err

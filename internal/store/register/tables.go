@@ -69,9 +69,9 @@ var tables = []*Table{
 			columns(Omitted, Copied, 0, "rule bigint", "request_id bytea"),
 		),
 	},
-	{ // the job of counts adds the rows again where an operation stores or deletes entries; copies leave them to the target's job
+	{ // a job and imports add rows; copies leave them to the job of the target
 		Name: "entry_counts", Kind: Distributed, Key: []string{"pass", "hours", "starts_at", "source", "type"},
-		Rows: Rows{Import: Replaced, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Deleted},
+		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept},
 		Columns: slices.Concat(columns(Derived, Excluded, 0, "tenant_id bytea", "pass bigint", "hours bigint", "starts_at bigint", "source text", "type text"),
 			columns(Derived, Excluded, Import|Erasure|Retention, "entries bigint")),
 	},

@@ -53,6 +53,9 @@ func (e *env) entryCounts(t tb) map[string]int64 {
 	if err := e.db.Query(t.Context(), `SELECT hours, starts_at, source, type, entries FROM entry_counts c
 		WHERE tenant_id = $1 AND pass = (SELECT pass FROM entry_counting s WHERE s.tenant_id = $1)`,
 		engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
+			if r.Int(4) == 0 { // its entries were erased
+				return nil
+			}
 			all[fmt.Sprint(r.Int(0), " ", atrium.Time(r.Int(1)), " ", r.Text(2), " ", r.Text(3))] = r.Int(4)
 			return nil
 		}); err != nil {

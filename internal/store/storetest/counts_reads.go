@@ -7,6 +7,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store"
+	"atrium/internal/store/engine"
 )
 
 func lateEntriesCounted(t *testing.T, e *env) {
@@ -145,7 +146,7 @@ func recounted(t *testing.T, e *env) {
 	}
 	e.countAll(t)
 	e.wantEntriesCounted(t)
-	e.sql(t, "UPDATE entry_counts SET entries = 7 WHERE tenant_id = $1 AND starts_at < $2", storedID(e.tenant), start.UnixMicro()+7200e6)
+	e.sql(t, "UPDATE entry_counts SET entries = 7 WHERE tenant_id = $1 AND pass = $2 AND hours = $3 AND starts_at < $4", storedID(e.tenant), int64(1), int64(1), start.UnixMicro()+7200e6)
 	wrong := e.entryCounts(t)
 	e.clock.step(6 * days)
 	e.countAll(t)
@@ -166,8 +167,11 @@ func recounted(t *testing.T, e *env) {
 	e.eraseAll(t)
 	e.countAll(t)
 	e.wantEntriesCounted(t)
-	if n := e.rowsOf(t, "entry_counts"); n != int64(len(e.recount(t))) {
-		t.Errorf("there are %d counts, want %d", n, len(e.recount(t)))
+	if err := e.db.Query(t.Context(), "SELECT pass FROM entry_counts WHERE tenant_id = $1 AND pass < $2 LIMIT 1", engine.Args{storedID(e.tenant), int64(2)}, func(engine.Row) error {
+		t.Error("former counts are left")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 	e.erase(t, late)
 	e.eraseAll(t)
