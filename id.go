@@ -51,6 +51,8 @@ type (
 	LoginLinkID string
 	// RequestID names one request to the HTTP API.
 	RequestID string
+	// RefusedRequestID names a RefusedRequest.
+	RefusedRequestID string
 )
 
 func (TenantID) Prefix() string    { return "tenant_" }
@@ -69,6 +71,8 @@ func (UserID) Prefix() string      { return "user_" }
 func (SessionID) Prefix() string   { return "session_" }
 func (LoginLinkID) Prefix() string { return "link_" }
 func (RequestID) Prefix() string   { return "req_" }
+
+func (RefusedRequestID) Prefix() string { return "refused_" }
 
 // SuffixLen is the length of an identifier without its prefix.
 const SuffixLen = 26

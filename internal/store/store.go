@@ -27,6 +27,7 @@ import (
 	"atrium/internal/store/pages"
 	"atrium/internal/store/records"
 	"atrium/internal/store/register"
+	"atrium/internal/store/requestlog"
 	"atrium/internal/store/tombstones"
 )
 
@@ -43,6 +44,7 @@ type (
 	countStore   = counts.Store
 
 	tombstoneStore = tombstones.Store
+	requestStore   = requestlog.Store
 )
 
 // A Store is one database with its schema. It is safe for concurrent use.
@@ -58,6 +60,7 @@ type Store struct {
 	*recordStore
 	*countStore
 	*tombstoneStore
+	*requestStore
 }
 
 // An Observer receives events of the database; see engine.Observer.
@@ -116,6 +119,7 @@ func New(db engine.DB, now func() time.Time) *Store {
 	s.recordStore = records.New(k, s.accessStore)
 	s.tombstoneStore = tombstones.New(k)
 	s.countStore = counts.New(k, due)
+	s.requestStore = requestlog.New(k)
 	return s
 }
 

@@ -52,6 +52,30 @@ func RequireTenantIn(tx engine.Tx, tenant atrium.TenantID) error {
 	return err
 }
 
+var existingTenants = engine.NewBatch("SELECT batch.tenant_id, (SELECT h.number FROM audit_heads h WHERE h.tenant_id = batch.tenant_id), "+
+	Exists("batch.tenant_id")+" FROM batch", "tenant_id bytea")
+
+// ExistingTenants returns those of the tenants that exist and are not being deleted, in the same order.
+func ExistingTenants(tx engine.Tx, tenants []atrium.TenantID) (existing []atrium.TenantID, err error) {
+	rows := make([]engine.Args, len(tenants))
+	for i, tenant := range tenants {
+		rows[i] = engine.Args{IDArg(tenant)}
+	}
+	found := map[atrium.TenantID]bool{}
+	if _, err := tx.Batch(existingTenants, rows, func(r engine.Row) error {
+		found[IDAt[atrium.TenantID](r, 0)] = !r.Null(2)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	for _, tenant := range tenants {
+		if found[tenant] {
+			existing = append(existing, tenant)
+		}
+	}
+	return existing, nil
+}
+
 // A tenantCheck checks in a transaction that a tenant exists. Its query is pipelined with the next
 // statement, so it costs no extra round trip.
 type tenantCheck struct {

@@ -1,6 +1,10 @@
 package register
 
-import "slices"
+import (
+	"slices"
+
+	"atrium"
+)
 
 // Effects that several tables share.
 var (
@@ -186,6 +190,13 @@ var tables = []*Table{
 			columns(Omitted, Copied, Erasure, "rule bytea", "stage bigint", "position_key bigint", "position_text text", "entries bigint",
 				"prospects bigint", "completed_at bigint"),
 		),
+	},
+	{ // what an installation has refused; a new row deletes the oldest of many
+		Name: "refused_requests", Kind: Distributed, Key: []string{"at", "refused_id"},
+		Rows:   Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Deleted},
+		Expiry: Expiry{"at", atrium.RefusedRequestLife},
+		Columns: columns(Omitted, Excluded, 0, "tenant_id bytea", "at bigint", "refused_id bytea", "count bigint", "request_id text", "method text",
+			"route text", "status bigint", "code text", "detail text", "faults bytea", "key_id bytea", "user_id bytea", "user_agent text"),
 	},
 	{ // a tenant that is being deleted has a row, and copies leave it out
 		Name: "tenant_deletions", Kind: Distributed, Rows: untouched,

@@ -96,6 +96,7 @@ func (e *env) fill(t tb) (f filled) {
 	e.countAll(t)
 	e.sql(t, "INSERT INTO erasures (tenant_id, account_id, requested_at) VALUES ($1, $2, $3)", storedID(e.tenant), storedID(atrium.NewID[atrium.AccountID]()), int64(0))
 	e.sql(t, "INSERT INTO tenant_deletions (tenant_id, actor, deleted_rows, deleted_entries) VALUES ($1, $2, $3, $4)", storedID(e.tenant), "key_test", int64(0), int64(0))
+	e.storeRefused(t, e.newRefused())
 	for table, rows := range e.dump(t) {
 		if len(rows) == 0 {
 			t.Errorf("no rows in %s", table)

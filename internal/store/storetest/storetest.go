@@ -75,6 +75,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"persons", slices.Concat(persons, personExports)},
 		{"retention", retention},
 		{"counts", counts},
+		{"requestlog", refusedRequests},
 		{"pages", slices.Concat(pages, pageChanges, pageSizesBounded)},
 		{"schedules", schedules},
 		{"audiences", audiences},

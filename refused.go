@@ -1,0 +1,61 @@
+package atrium
+
+import "time"
+
+// A RefusedRequest is a request with a valid key or session that had an error as its response. Equal ones
+// that follow each other within a second are one, with a count. It contains nothing that was sent,
+// except names: Where of its faults may have those of members, parameters and headers.
+type RefusedRequest struct {
+	ID        RefusedRequestID
+	TenantID  TenantID
+	At        Time   // of the first
+	Count     int64  // at least 1
+	RequestID string // of the first
+	Method    string
+	Route     string // the pattern of the path
+	Status    int
+	Code      Code
+	Detail    string
+	Faults    []Fault
+	KeyID     KeyID  // "" for a user
+	UserID    UserID // "" for a key
+	UserAgent string // "" if there was none
+}
+
+// Limits of refused requests.
+const (
+	// MaxRefusedRequests is the number of refused requests of a tenant that are stored: the newest ones.
+	MaxRefusedRequests = 1000
+
+	// RefusedRequestLife is how long a refused request is stored.
+	RefusedRequestLife = 30 * 24 * time.Hour
+
+	// MaxUserAgent is the maximum length of RefusedRequest.UserAgent in bytes. The rest is cut off.
+	MaxUserAgent = 200
+)
+
+// A RefusedRequestFilter selects the refused requests that match all of its fields. Zero fields match every
+// request.
+type RefusedRequestFilter struct {
+	Status       int64
+	Code         Code
+	Route        string
+	KeyID        KeyID
+	RequestID    string
+	Since, Until *Time
+}
+
+// RefusedRequestCounts are the numbers of refused requests of a tenant by code.
+type RefusedRequestCounts struct {
+	// Since is the time from which all are counted. It is later than requested if so many were refused
+	// that older ones are no longer stored.
+	Since Time
+
+	Codes []RefusedRequestCount // highest count first
+}
+
+// A RefusedRequestCount is the number of refused requests with a code.
+type RefusedRequestCount struct {
+	Code  Code
+	Count int64
+}
