@@ -51,6 +51,7 @@ import (
 //	@delete NAME         soft-delete the page with the name
 //	@stored PATTERN      exactly one line of north's export is so
 //	@count N TEXT        exactly N lines of north's export have the text
+//	@recorded            wait until north's refused requests are in the list
 func TestScripts(t *testing.T) {
 	runScripts(t, func(name string, run runner) {
 		for _, e := range engines {
@@ -344,6 +345,8 @@ func (s *service) runCommand(t *testing.T, command, argument string) []string {
 		if n := s.count(t, s.north, value); strconv.Itoa(n) != name {
 			return []string{fmt.Sprintf("%d lines of the export have %q, want %s", n, value, name)}
 		}
+	case "recorded":
+		s.recorded(t, s.north)
 	default:
 		t.Fatalf("unknown command @%s", command)
 	}

@@ -18,6 +18,8 @@ var managedResources = []resource{
 	erasureResource,
 	// persons
 	personResource,
+	// refused requests
+	refusedResource,
 	// retention
 	retentionResource,
 	// brands

@@ -23,6 +23,7 @@ import (
 	"atrium/internal/external"
 	"atrium/internal/ingest"
 	"atrium/internal/limit"
+	"atrium/internal/requestlog"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 	"atrium/internal/telemetry"
@@ -75,6 +76,7 @@ type App struct {
 	newer       chan error   // receives the error that ends the process when an upgrade is finished
 	ready       atomic.Bool
 	jobs        []job
+	requests    *requestlog.Recorder
 	succeeded   func(job string)  // called after each run without an error; may be nil
 	draining    atomic.Bool       // during the shutdown delay
 	export      *telemetry.Export // nil for none
@@ -104,7 +106,8 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	a.writer = newWriter(c, observe.ingest, observe.trace)
 	a.keys = auth.New(c.Store, c.Store.Now, limits.failures, observe.auth)
-	a.jobs = newJobs(c.Store, a.newer)
+	a.requests = observe.requests
+	a.jobs = newJobs(c.Store, a.requests, a.newer)
 	stopping, stop := context.WithCancel(context.Background())
 	api := newAPI(c, a.keys)
 	api.Begin, api.Observe, api.Stopping, api.Limits = observe.begin, observe.request, stopping, limits.rest
@@ -266,6 +269,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	err = errors.Join(failure, err, a.writer.Close(drain))
 	jobs.wait(drain)
+	if err := a.requests.Write(drain); err != nil {
+		a.log.Warn("the last refused requests were not stored", "error", err)
+	}
 	select {
 	case fatal := <-a.fatal:
 		err = errors.Join(err, a.storageFailed(fatal))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/requestlog"
 	"atrium/internal/store"
 )
 
@@ -21,13 +22,14 @@ type job struct {
 }
 
 // newJobs returns all jobs. One of them sends an error to newer when a newer release uses the database.
-func newJobs(s *store.Store, newer chan<- error) []job {
+func newJobs(s *store.Store, requests *requestlog.Recorder, newer chan<- error) []job {
 	var (
 		after         atrium.TenantID // whose requests were deleted last
 		scheduled     atrium.TenantID // whose schedules were run last, "" if no more are due
 		swept         atrium.TenantID // whose activity was swept last
 		expired       atrium.TenantID // whose tombstones were deleted last
 		signedOut     atrium.TenantID // whose expired sessions were deleted last
+		forgotten     atrium.TenantID // whose refused requests were deleted last
 		retained      atrium.TenantID // whose retention rules were applied last
 		counted       atrium.TenantID // whose counts were swept last
 		countedAll    bool            // whether all tenants were swept once
@@ -49,6 +51,11 @@ func newJobs(s *store.Store, newer chan<- error) []job {
 		}},
 		{"erasures", pollInterval, s.ContinueErasures},
 		{"person-erasures", pollInterval, s.RunErasures},
+		{"request-log", pollInterval, func(ctx context.Context) (bool, error) { return false, requests.Write(ctx) }},
+		{"request-log-expiry", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			forgotten, err = s.DeleteExpiredRefusedRequests(ctx, forgotten)
+			return forgotten != "", err
+		}},
 		{"requests", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			after, err = s.DeleteExpiredRequests(ctx, after)
 			return after != "", err

@@ -7,6 +7,7 @@ import (
 
 	"atrium/internal/auth"
 	"atrium/internal/ingest"
+	"atrium/internal/requestlog"
 	"atrium/internal/telemetry"
 )
 
@@ -20,6 +21,8 @@ type observers struct {
 	refused func(telemetry.Refusal) // reports a refused connection
 
 	acceptFailed func(error)
+
+	requests *requestlog.Recorder
 }
 
 func newObservers(c Config) (w observers) {
@@ -54,6 +57,12 @@ func newObservers(c Config) (w observers) {
 			traces.Request(ctx, x)
 		}
 	}
+	w.requests = requestlog.New(c.Store, c.Store.Now)
+	reported := w.request
+	w.request = func(ctx context.Context, x *telemetry.Exchange) {
+		reported(ctx, x)
+		w.requests.Observe(x)
+	}
 	return w
 }
 
@@ -73,6 +82,9 @@ func (a *App) measure(c Config) {
 	m.Gauge("atrium_erasures_pending_tenants", "Tenants with incomplete erasures of persons, as of the last run of the job.", func() float64 { return float64(s.TenantsWithErasures()) })
 	m.Gauge("atrium_tenant_deletions", "Tenants that are being deleted, as of the last run of the job.", func() float64 { return float64(s.TenantsBeingDeleted()) })
 	m.Counter("atrium_retention_deleted_entries_total", "Entries that retention rules have deleted.", func() float64 { return float64(s.ExpiredEntries()) })
+	m.Counter("atrium_refused_requests_dropped_total", "Refused requests that are not in the list of their tenant, because too many others were.", func() float64 {
+		return float64(a.requests.DroppedRefusedRequests())
+	})
 	m.Gauge("atrium_retention_waiting", "1 if, in the last run of the job, retention rules were not applied because the clock has not run steadily for a day.", func() float64 {
 		if s.RetentionWaits() {
 			return 1

@@ -3,6 +3,7 @@ package manage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -88,6 +89,9 @@ func (a *API) createAccountLogs(ctx context.Context, who auth.Principal, r *rest
 	}
 	close(next)
 	submitting.Wait()
+	if e := refusedEntries(sent); e != nil {
+		r.LogProblem(e)
+	}
 	return rest.Response{Body: body}, nil
 }
 
@@ -108,9 +112,43 @@ func (a *API) submit(ctx context.Context, r *rest.Request, s *submission) (resul
 	}
 	receipt, err := a.Logs.Submit(ctx, s.draft)
 	if err != nil {
+		s.err = err
 		return r.Refusal(err)
 	}
 	return outcome{201, receipt.EntryID, receipt.AccountID, receipt.CreatedAt, receipt.Source, receipt.Type, receipt.Replayed}
+}
+
+// refusedEntries returns the entries of a batch that were refused as one error with the code of the first of
+// them, nil if there are none.
+func refusedEntries(sent []submission) *atrium.Error {
+	var all atrium.Error
+	refused := 0
+	for i := range sent {
+		if sent[i].err == nil {
+			continue
+		}
+		refused++
+		e, ok := errors.AsType[*atrium.Error](sent[i].err)
+		if !ok {
+			e = atrium.Errorf(atrium.CodeInternal, "An internal error occurred.")
+		}
+		if all.Code == "" {
+			all.Code = e.Code
+		}
+		entry, faults := fmt.Sprintf("/entries/%d", i), e.Faults
+		if len(faults) == 0 {
+			faults = []atrium.Fault{{In: atrium.InBody, Detail: e.Detail}}
+		}
+		for _, f := range faults[:min(len(faults), atrium.MaxFaults-len(all.Faults))] {
+			f.Where = entry + f.Where
+			all.Faults = append(all.Faults, f)
+		}
+	}
+	if refused == 0 {
+		return nil
+	}
+	all.Detail = fmt.Sprintf("%d of %d entries of a batch were refused.", refused, len(sent))
+	return &all
 }
 
 // decodeAtOnce is the number of bytes of entries that are decoded before the request yields to

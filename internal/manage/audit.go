@@ -36,10 +36,10 @@ func newAuditRow(r atrium.AuditRow) auditRow {
 	}
 }
 
-// actorNames returns the names of the keys and users that made changes, by actor. Only operators see the
+// actorNames returns the names of those actors that are keys and users. Only operators see the
 // names of those that are not of the tenant.
-func (a *API) actorNames(ctx context.Context, who auth.Principal, rows []atrium.AuditRow) (map[string]string, error) {
-	keys, users := actors[atrium.KeyID](rows), actors[atrium.UserID](rows)
+func (a *API) actorNames(ctx context.Context, who auth.Principal, all []string) (map[string]string, error) {
+	keys, users := actorsOf[atrium.KeyID](all), actorsOf[atrium.UserID](all)
 	names := map[string]string{}
 	if len(keys) > 0 {
 		if err := a.Store.EachKey(ctx, keys, func(k atrium.APIKey, _, _ []byte) {
@@ -61,10 +61,10 @@ func (a *API) actorNames(ctx context.Context, who auth.Principal, rows []atrium.
 	return names, err
 }
 
-// actors returns the actors of audit records that are identifiers of one type, each once.
-func actors[T atrium.Identifier](rows []atrium.AuditRow) (ids []T) {
-	for i := range rows {
-		if id, ok := atrium.ParseID[T](rows[i].Actor); ok && !slices.Contains(ids, id) {
+// actorsOf returns the actors that are identifiers of one type, each once.
+func actorsOf[T atrium.Identifier](all []string) (ids []T) {
+	for _, actor := range all {
+		if id, ok := atrium.ParseID[T](actor); ok && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
@@ -103,7 +103,11 @@ func (a *API) listAudit(ctx context.Context, who auth.Principal, r *rest.Request
 	if err != nil {
 		return rest.Response{}, err
 	}
-	names, err := a.actorNames(ctx, who, found)
+	actors := make([]string, len(found))
+	for i := range found {
+		actors[i] = found[i].Actor
+	}
+	names, err := a.actorNames(ctx, who, actors)
 	if err != nil {
 		return rest.Response{}, err
 	}

@@ -47,6 +47,7 @@ func (a *API) Routes() []rest.Route {
 		a.userRoutes(),
 		a.tenantRoutes(),
 		a.auditRoutes(),
+		a.refusedRequestRoutes(),
 		a.transferRoutes(),
 	)
 	for i := range routes {
@@ -251,6 +252,13 @@ func (a *API) userRoutes() []rest.Route {
 		read(user+"/sessions", area, a.listSessions),
 		write(http.MethodPost, user+"/sign_out", area, a.signOutUser),
 		write(http.MethodDelete, user+"/sessions/{session_id}", area, a.endSession),
+	}
+}
+
+func (a *API) refusedRequestRoutes() []rest.Route {
+	return []rest.Route{
+		read("/refused_requests", "", a.listRefusedRequests),
+		read("/refused_requests/counts", "", a.countRefusedRequests),
 	}
 }
 

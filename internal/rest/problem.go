@@ -138,11 +138,11 @@ type problem struct {
 	Detail    string      `json:"detail"`
 	Code      atrium.Code `json:"code"`
 	RequestID string      `json:"requestId"`
-	Errors    []fault     `json:"errors,omitempty"`
+	Errors    []Fault     `json:"errors,omitempty"`
 }
 
-// A fault is an element of errors. It has one of pointer, parameter and header.
-type fault struct {
+// A Fault is an element of errors. It has one of pointer, parameter and header.
+type Fault struct {
 	Pointer   *string `json:"pointer,omitzero"` // "" is the whole body
 	Parameter *string `json:"parameter,omitzero"`
 	Header    *string `json:"header,omitzero"`
@@ -165,9 +165,10 @@ func public(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Er
 	return e, info
 }
 
-func publicFaults(e *atrium.Error) (all []fault) {
-	for _, f := range e.Faults {
-		shown := fault{Detail: f.Detail}
+// Faults returns the public form of the faults of an error.
+func Faults(faults []atrium.Fault) (all []Fault) {
+	for _, f := range faults {
+		shown := Fault{Detail: f.Detail}
 		switch f.In {
 		case atrium.InBody:
 			shown.Pointer = &f.Where
@@ -186,14 +187,23 @@ type Refusal struct {
 	Status int         `json:"status"`
 	Code   atrium.Code `json:"code"`
 	Detail string      `json:"detail"`
-	Errors []fault     `json:"errors,omitempty"`
+	Errors []Fault     `json:"errors,omitempty"`
 }
 
 // Refusal returns the Refusal for an error.
 func (r *Request) Refusal(err error) Refusal {
 	e, info := public(r.http, r.id, r.log, err)
-	return Refusal{info.Status, info.Code, e.Detail, publicFaults(e)}
+	return Refusal{info.Status, info.Code, e.Detail, Faults(e.Faults)}
 }
+
+// logProblem adds an error to the log of refused requests.
+func logProblem(x *telemetry.Exchange, r *http.Request, e *atrium.Error) {
+	x.Code, x.Detail, x.Faults, x.UserAgent = Info(e.Code).Code, e.Detail, e.Faults, r.UserAgent()
+}
+
+// LogProblem adds an error to the log of refused requests, although the response is not a problem document:
+// that of a batch, some of whose items were refused.
+func (r *Request) LogProblem(e *atrium.Error) { logProblem(exchangeOf(r.writer), r.http, e) }
 
 // writeProblem sends an error as a problem document.
 func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
@@ -202,7 +212,8 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 	}
 	id := w.Header().Get(headerRequestID)
 	e, info := public(r, id, log, err)
-	p := problem{"/errors/" + string(info.Code), info.Title, info.Status, e.Detail, info.Code, id, publicFaults(e)}
+	logProblem(exchangeOf(w), r, e)
+	p := problem{"/errors/" + string(info.Code), info.Title, info.Status, e.Detail, info.Code, id, Faults(e.Faults)}
 	switch info.Code {
 	case atrium.CodeUnauthenticated:
 		w.Header().Set("WWW-Authenticate", `ApiKey realm="atrium"`)

@@ -65,6 +65,13 @@ type Exchange struct {
 	Client    netip.Addr    // the client's address; the zero Addr if it is unknown
 	Refused   Refusal       // the limit that refused the request; "" for none
 
+	// Code, Detail and Faults are those of a problem document; zero for any other response. UserAgent is set
+	// with them, and has what the client sent. None of them is logged.
+	Code      atrium.Code
+	Detail    string
+	Faults    []atrium.Fault
+	UserAgent string
+
 	// IgnoredFields is the number of members and parameters of the request that had no effect.
 	IgnoredFields int
 
