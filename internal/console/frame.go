@@ -164,6 +164,7 @@ func (f frame) Sections() []link {
 		{Section: "prospects", Title: "Prospects", Shortcut: "r"}, {Section: "pages", Title: "Pages", Shortcut: "p"}, {Section: "keys", Title: "Keys", Shortcut: "k"},
 		{Section: "people", Title: "People", Shortcut: "u"}, {Section: "privacy", Title: "Privacy", Shortcut: "y"},
 		{Section: "audit", Title: "Audit log", Shortcut: "l"},
+		{Section: "refused", Title: "Refused requests", Shortcut: "f"},
 	}
 	for i := range links {
 		links[i].Path, links[i].Current = f.Path(links[i].Section), links[i].Section == f.Section

@@ -56,6 +56,7 @@ func newOffice(t *testing.T, database string) *office {
 		t.Fatal(err)
 	}
 	o.record(t, atrium.Submission{Source: "crm", Type: hostile, Payload: fmt.Appendf(nil, `{%q:%q,"list":[1,{"deep":[true,null]}]}`, hostile, hostile), Claim: atrium.Claim{Domain: "hostile.example", Name: hostile}})
+	o.refuse(t)
 	return o
 }
 
@@ -68,6 +69,40 @@ func (o *office) record(t *testing.T, entry atrium.Submission) {
 	d.ID = atrium.NewID[atrium.EntryID]()
 	if outcomes, err := o.store.Append(t.Context(), []*atrium.Draft{d}); err != nil || outcomes[0].Err != nil {
 		t.Fatal(err, outcomes)
+	}
+}
+
+// refuse stores refused requests: some of a key, and a hostile one.
+func (o *office) refuse(t *testing.T) {
+	t.Helper()
+	key, _, err := o.store.CreateKey(t.Context(), atrium.CommandLine(o.tenant), atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "CRM", Scopes: atrium.ExternalScopes()}, make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []atrium.RefusedRequest
+	add := func(f atrium.RefusedRequest) {
+		f.ID, f.TenantID, f.Method, f.KeyID = atrium.NewID[atrium.RefusedRequestID](), o.tenant, "POST", key.ID
+		f.At = atrium.At(time.Now().Add(-time.Duration(len(all)) * 7 * time.Minute))
+		all = append(all, f)
+	}
+	add(atrium.RefusedRequest{
+		Count: 3, RequestID: "req_01kjpx722pf4xsjrspgpayc2qn", Route: "/v0/account_logs", Status: 400, Code: atrium.CodeInvalidRequest, UserAgent: "python-requests/2.32.3",
+		Detail: "The request is not valid; see errors for each fault.", Faults: []atrium.Fault{
+			{In: atrium.InBody, Where: "/source", Detail: "is required"}, {In: atrium.InBody, Where: "/payload", Detail: "must be an object"},
+		},
+	})
+	add(atrium.RefusedRequest{
+		Count: 1, RequestID: "req_01kjpx722pf4xsjrspgpayc2qm", Route: "/v0/account_logs", Status: 422, Code: atrium.CodeIdempotencyKeyReused, UserAgent: "python-requests/2.32.3",
+		Detail: "The idempotency key was used for another request.",
+	})
+	add(atrium.RefusedRequest{
+		Count: 40, RequestID: "hostile", Route: "/manage/v0/pages/{page_id}/audiences/{audience_id}/versions/{version_number}", Status: 403, Code: atrium.CodeForbidden,
+		Detail: "The key needs the scope manage:pages.", UserAgent: hostile, Faults: []atrium.Fault{
+			{In: atrium.InBody, Where: "/" + hostile[:100], Detail: "is unknown"}, {In: atrium.InQuery, Where: hostile[:100], Detail: "is unknown"}, {In: atrium.InHeader, Where: "If-Match", Detail: "is malformed"},
+		},
+	})
+	if err := o.store.StoreRefusedRequests(t.Context(), all); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -214,6 +249,9 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 				{"compare", "/pages/page_01kzdemo0000000000000000p1/audiences/audience_01kzdemo0000000000000000s1/compare?from=2&to=3", "Version 2 and version 3"},
 				{"keys", "/keys", "Keys"},
 				{"people", "/people", "People"},
+				{"refused", "/refused", "Refused requests"},
+				{"refused-one", "/refused?requestId=hostile", "Refused requests"},
+				{"refused-none", "/refused?code=conflict", "Refused requests"},
 				{"audit", "/audit", "Audit log"},
 				{"moves", "/moves", "Moves"},
 				{"moves-new", "/moves/new?to=northwind.example&claimedName=nobody", "Move entries"},

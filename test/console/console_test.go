@@ -198,8 +198,9 @@ func seen(more ...string) url.Values {
 // places are the routes about a tenant. {tenant} stands for the tenant, {n} for its letter, and {user} for a
 // user of it.
 var places = map[string]place{
-	"GET /console/{tenant}":          {},
-	"GET /console/{tenant}/accounts": {},
+	"GET /console/{tenant}":                                                                                         {},
+	"GET /console/{tenant}/accounts":                                                                                {},
+	"GET /console/{tenant}/refused?code=not_found":                                                                  {},
 	"GET /console/{tenant}/accounts/account_000000000000000000000000{n}1":                                           {},
 	"GET /console/{tenant}/accounts/account_000000000000000000000000{n}1/merge":                                     {atrium.ScopeManageAccounts, nil},
 	"GET /console/{tenant}/activity":                                                                                {},

@@ -1,0 +1,93 @@
+package console
+
+import (
+	"strconv"
+
+	"atrium"
+	"atrium/internal/rest"
+)
+
+// A refused is a refused request as the API shows it.
+type refused struct {
+	At        string        `json:"at"`
+	Count     int64         `json:"count"`
+	RequestID string        `json:"requestId"`
+	Method    string        `json:"method"`
+	Route     string        `json:"route"`
+	Status    int           `json:"status"`
+	Code      atrium.Code   `json:"code"`
+	Detail    string        `json:"detail"`
+	Errors    []fault       `json:"errors"`
+	KeyID     atrium.KeyID  `json:"keyId"`
+	UserID    atrium.UserID `json:"userId"`
+	ActorName string        `json:"actorName"`
+	UserAgent string        `json:"userAgent"`
+}
+
+// A fault is a fault of a request as the API shows it.
+type fault struct {
+	Pointer   *string `json:"pointer"`
+	Parameter string  `json:"parameter"`
+	Header    string  `json:"header"`
+	Detail    string  `json:"detail"`
+}
+
+// Where names the place of a fault.
+func (f fault) Where() string {
+	switch {
+	case f.Parameter != "":
+		return "parameter " + f.Parameter
+	case f.Header != "":
+		return "header " + f.Header
+	case f.Pointer == nil || *f.Pointer == "":
+		return "body"
+	}
+	return *f.Pointer
+}
+
+// Remedy says how to fix requests with the code.
+func (f refused) Remedy() string { return rest.Info(f.Code).Remedy }
+
+// A refusedCount is the number of requests that were refused with a code.
+type refusedCount struct {
+	Code  atrium.Code `json:"code"`
+	Count int64       `json:"count"`
+}
+
+type refusedPage struct {
+	Code, Route, KeyID, RequestID string
+	Status, Since, Until          string // in links only
+	Codes                         []rest.CodeInfo
+	Day                           struct {
+		Codes []refusedCount `json:"codes"`
+	}
+	Requests list[refused]
+}
+
+// Filtered reports whether the page has a filter.
+func (p refusedPage) Filtered() bool {
+	return p.Code+p.Route+p.KeyID+p.RequestID+p.Status+p.Since+p.Until != ""
+}
+
+func (c *Console) listRefused(r *request) error {
+	p := refusedPage{
+		Code: r.query("code"), Route: r.query("route"), KeyID: r.query("keyId"), RequestID: r.query("requestId"),
+		Status: r.query("status"), Since: r.query("since"), Until: r.query("until"), Codes: rest.Codes,
+	}
+	var err error
+	if p.Requests, err = readList[refused](r, "/refused_requests", "code", "route", "keyId", "requestId", "status", "since", "until"); err != nil {
+		return err
+	}
+	if _, err = r.get(&p.Day, "/refused_requests/counts", nil); err != nil {
+		return err
+	}
+	return r.show("refused", "refused", "Refused requests", p)
+}
+
+// Times says how many requests a row stands for, "" for one.
+func (f refused) Times() string {
+	if f.Count == 1 {
+		return ""
+	}
+	return "× " + strconv.FormatInt(f.Count, 10)
+}
