@@ -53,6 +53,8 @@ type (
 	RequestID string
 	// RefusedRequestID names a RefusedRequest.
 	RefusedRequestID string
+	// ReadID names a Read.
+	ReadID string
 )
 
 func (TenantID) Prefix() string    { return "tenant_" }
@@ -73,6 +75,7 @@ func (LoginLinkID) Prefix() string { return "link_" }
 func (RequestID) Prefix() string   { return "req_" }
 
 func (RefusedRequestID) Prefix() string { return "refused_" }
+func (ReadID) Prefix() string           { return "read_" }
 
 // SuffixLen is the length of an identifier without its prefix.
 const SuffixLen = 26

@@ -20,6 +20,8 @@ var managedResources = []resource{
 	personResource,
 	// refused requests
 	refusedResource,
+	// reads
+	readResource,
 	// retention
 	retentionResource,
 	// brands

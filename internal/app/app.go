@@ -270,7 +270,7 @@ func (a *App) Run(ctx context.Context) error {
 	err = errors.Join(failure, err, a.writer.Close(drain))
 	jobs.wait(drain)
 	if err := a.requests.Write(drain); err != nil {
-		a.log.Warn("the last refused requests were not stored", "error", err)
+		a.log.Warn("the last refused requests and reads of personal data were not stored", "error", err)
 	}
 	select {
 	case fatal := <-a.fatal:

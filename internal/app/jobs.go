@@ -30,6 +30,7 @@ func newJobs(s *store.Store, requests *requestlog.Recorder, newer chan<- error) 
 		expired       atrium.TenantID // whose tombstones were deleted last
 		signedOut     atrium.TenantID // whose expired sessions were deleted last
 		forgotten     atrium.TenantID // whose refused requests were deleted last
+		unread        atrium.TenantID // whose reads of personal data were deleted last
 		retained      atrium.TenantID // whose retention rules were applied last
 		counted       atrium.TenantID // whose counts were swept last
 		countedAll    bool            // whether all tenants were swept once
@@ -53,8 +54,10 @@ func newJobs(s *store.Store, requests *requestlog.Recorder, newer chan<- error) 
 		{"person-erasures", pollInterval, s.RunErasures},
 		{"request-log", pollInterval, func(ctx context.Context) (bool, error) { return false, requests.Write(ctx) }},
 		{"request-log-expiry", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			var readsErr error
 			forgotten, err = s.DeleteExpiredRefusedRequests(ctx, forgotten)
-			return forgotten != "", err
+			unread, readsErr = s.DeleteExpiredReads(ctx, unread)
+			return forgotten != "" || unread != "", errors.Join(err, readsErr)
 		}},
 		{"requests", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			after, err = s.DeleteExpiredRequests(ctx, after)

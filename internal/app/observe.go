@@ -85,6 +85,9 @@ func (a *App) measure(c Config) {
 	m.Counter("atrium_refused_requests_dropped_total", "Refused requests that are not in the list of their tenant, because too many others were.", func() float64 {
 		return float64(a.requests.DroppedRefusedRequests())
 	})
+	m.Counter("atrium_reads_dropped_total", "Reads of personal data that were not recorded, because too many others were.", func() float64 {
+		return float64(a.requests.DroppedReads())
+	})
 	m.Gauge("atrium_retention_waiting", "1 if, in the last run of the job, retention rules were not applied because the clock has not run steadily for a day.", func() float64 {
 		if s.RetentionWaits() {
 			return 1

@@ -118,6 +118,7 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"POST " + of + "/privacy/retention":                                                  c.changeRetention,
 		"GET " + of + "/tenant":                                                              c.showTenant,
 		"POST " + of + "/tenant/{action}":                                                    again(c.changeTenant, c.showTenant, 1),
+		"GET " + of + "/reads":                                                               c.listReads,
 		"GET " + of + "/refused":                                                             c.listRefused,
 		"GET " + of + "/audit":                                                               c.listAudit,
 	} {

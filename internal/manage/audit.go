@@ -181,9 +181,9 @@ func numberParameter(q *rest.Query, name string) int64 {
 // operators' chain.
 func (a *API) auditRoutes() []rest.Route {
 	routes := []rest.Route{
-		read("/audit", "", a.listAudit),
+		reads(read("/audit", "", a.listAudit), atrium.ReadList, ""),
 		read("/audit/head", "", a.getAuditHead),
-		stream("/audit/export", a.exportAudit),
+		reads(stream("/audit/export", a.exportAudit), atrium.ReadExport, ""),
 	}
 	for i := range routes {
 		routes[i].For = rest.Either

@@ -48,6 +48,7 @@ func (a *API) Routes() []rest.Route {
 		a.tenantRoutes(),
 		a.auditRoutes(),
 		a.refusedRequestRoutes(),
+		a.readRoutes(),
 		a.transferRoutes(),
 	)
 	for i := range routes {
@@ -63,6 +64,13 @@ func read(pattern string, area atrium.Scope, handle rest.Handler) rest.Route {
 		Method: http.MethodGet, Pattern: prefix + pattern, Scope: atrium.ScopeManageRead, Or: area, For: rest.OneTenant,
 		Heavy: true, Handle: handle,
 	}
+}
+
+// reads returns the route of an operation whose response has personal data, of what the parameter subject of the
+// path names, "" for a list or an export.
+func reads(route rest.Route, kind atrium.ReadKind, subject string) rest.Route {
+	route.Reads, route.Subject = kind, subject
+	return route
 }
 
 // stream returns the route of an operation whose response is streamed, at the speed of its
@@ -84,7 +92,7 @@ func (a *API) accountRoutes() []rest.Route {
 	return []rest.Route{
 		read("/accounts", area, a.listAccounts),
 		write(http.MethodPost, "/accounts", area, a.createAccount),
-		read("/accounts/{account_id}", area, a.getAccount),
+		reads(read("/accounts/{account_id}", area, a.getAccount), atrium.ReadAccount, "account_id"),
 		write(http.MethodPatch, "/accounts/{account_id}", area, a.updateAccount),
 		write(http.MethodDelete, "/accounts/{account_id}", area, a.eraseAccount),
 		write(http.MethodPost, "/accounts/{account_id}/merge", area, a.mergeAccount),
@@ -99,14 +107,14 @@ func (a *API) activityRoutes() []rest.Route {
 	move := write(http.MethodPost, "/moves", area, a.createMove)
 	move.Heavy = true // it reads many entries with their payloads
 	return []rest.Route{
-		read("/accounts/{account_id}/activity", area, a.listActivity),
+		reads(read("/accounts/{account_id}/activity", area, a.listActivity), atrium.ReadAccount, "account_id"),
 		read("/accounts/{account_id}/activity/counts", area, a.countActivity),
 		read("/activity/counts", area, a.countEntries),
-		read("/account_logs", area, a.listAccountLogs),
+		reads(read("/account_logs", area, a.listAccountLogs), atrium.ReadList, ""),
 		batch,
-		read("/account_logs/{account_log_id}", area, a.getAccountLog),
+		reads(read("/account_logs/{account_log_id}", area, a.getAccountLog), atrium.ReadEntry, "account_log_id"),
 		read("/account_logs/{account_log_id}/explanation", area, a.explainAccountLog),
-		read("/account_logs/{account_log_id}/payload", area, a.getPayload),
+		reads(read("/account_logs/{account_log_id}/payload", area, a.getPayload), atrium.ReadEntry, "account_log_id"),
 		write(http.MethodPost, "/account_logs/{account_log_id}/move", area, a.moveAccountLog),
 		read("/moves", area, a.listMoves),
 		move,
@@ -118,9 +126,9 @@ func (a *API) activityRoutes() []rest.Route {
 func (a *API) prospectRoutes() []rest.Route {
 	const area = atrium.ScopeManageAccounts
 	return []rest.Route{
-		read("/prospects", area, a.listProspects),
+		reads(read("/prospects", area, a.listProspects), atrium.ReadList, ""),
 		write(http.MethodPost, "/prospects", area, a.createProspect),
-		read("/prospects/{prospect_id}", area, a.getProspect),
+		reads(read("/prospects/{prospect_id}", area, a.getProspect), atrium.ReadProspect, "prospect_id"),
 		write(http.MethodPatch, "/prospects/{prospect_id}", area, a.updateProspect),
 		write(http.MethodDelete, "/prospects/{prospect_id}", area, a.deleteProspect),
 		write(http.MethodPut, "/accounts/{account_id}/prospects/{prospect_id}", area, a.linkProspect),
@@ -143,7 +151,7 @@ func (a *API) erasureRoutes() []rest.Route {
 // an erasure. A key with manage:read may export everything, but the audit log does not record that.
 func (a *API) personRoutes() []rest.Route {
 	export := write(http.MethodPost, "/persons/export", atrium.ScopeManageErase, a.exportPerson)
-	export.Produces = rest.Lines
+	export.Produces, export.Reads = rest.Lines, atrium.ReadExport
 	return []rest.Route{export}
 }
 
@@ -260,6 +268,13 @@ func (a *API) refusedRequestRoutes() []rest.Route {
 		read("/refused_requests", "", a.listRefusedRequests),
 		read("/refused_requests/counts", "", a.countRefusedRequests),
 	}
+}
+
+// readRoutes require the scope of erasures: the same people answer for personal data.
+func (a *API) readRoutes() []rest.Route {
+	list := read("/reads", "", a.listReads)
+	list.Scope = atrium.ScopeManageErase
+	return []rest.Route{list}
 }
 
 // tenantRoutes are for operators, except the route of the request's own tenant.

@@ -115,5 +115,5 @@ func (a *API) exportData(ctx context.Context, who auth.Principal, _ *rest.Reques
 func (a *API) transferRoutes() []rest.Route {
 	in := write(http.MethodPost, "/import", atrium.ScopeManage, a.importData)
 	in.Consumes = rest.Lines
-	return []rest.Route{in, stream("/export", a.exportData)}
+	return []rest.Route{in, reads(stream("/export", a.exportData), atrium.ReadExport, "")}
 }

@@ -1,5 +1,5 @@
 // Package requestlog records requests for their tenants, in the database, so that all nodes show the same:
-// those that were refused or failed. A request never waits for it: rows wait in bounded queues, and a job
+// those that were refused or failed, and those of users that have read personal data. A request never waits for it: rows wait in bounded queues, and a job
 // writes them each second. Rows that the queues have no room for are lost and counted.
 package requestlog
 
@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,9 @@ type Store interface {
 	// StoreRefusedRequests stores refused requests of any tenants. If it fails, it is called again with the
 	// same requests: it must not store them twice.
 	StoreRefusedRequests(ctx context.Context, refused []atrium.RefusedRequest) error
+
+	// StoreReads is StoreRefusedRequests for reads of personal data.
+	StoreReads(ctx context.Context, reads []atrium.Read) error
 }
 
 // A Recorder records requests. It is safe for concurrent use.
@@ -28,12 +32,14 @@ type Recorder struct {
 	store   Store
 	now     func() time.Time
 	refused queue[refusedRow]
+	reads   queue[readRow]
 }
 
 // New returns a Recorder that writes to a store. now is its clock.
 func New(store Store, now func() time.Time) *Recorder {
 	r := &Recorder{store: store, now: now}
 	r.refused.merge = func(into *refusedRow, row refusedRow) { into.Count += row.Count }
+	r.reads.merge = func(into *readRow, row readRow) { into.Count += row.Count }
 	return r
 }
 
@@ -42,24 +48,52 @@ func (r *Recorder) Observe(x *telemetry.Exchange) {
 	if x.TenantID == "" || x.KeyID == "" && x.UserID == "" {
 		return
 	}
-	if x.Code != "" {
+	switch {
+	case x.Code != "":
 		r.observeRefused(x)
+	case x.Read != "" && (x.UserID != "" || x.Read == atrium.ReadExport):
+		r.observeRead(x)
 	}
 }
 
 // Write writes what was recorded. After an error, the next call writes it.
 func (r *Recorder) Write(ctx context.Context) error {
-	return r.refused.write(func(rows []refusedRow) error {
+	return errors.Join(r.reads.write(func(rows []readRow) error {
+		reads := make([]atrium.Read, len(rows))
+		for i, row := range rows {
+			reads[i] = row.Read
+		}
+		return r.store.StoreReads(ctx, reads)
+	}), r.refused.write(func(rows []refusedRow) error {
 		refused := make([]atrium.RefusedRequest, len(rows))
 		for i, row := range rows {
 			refused[i] = row.RefusedRequest
 		}
 		return r.store.StoreRefusedRequests(ctx, refused)
-	})
+	}))
 }
 
 // DroppedRefusedRequests returns the number of refused requests that were lost.
 func (r *Recorder) DroppedRefusedRequests() int64 { return r.refused.dropped.Load() }
+
+// DroppedReads returns the number of reads of personal data that were lost.
+func (r *Recorder) DroppedReads() int64 { return r.reads.dropped.Load() }
+
+// A readRow is a read in a queue.
+type readRow struct{ atrium.Read }
+
+func (r readRow) tenant() atrium.TenantID { return r.TenantID }
+func (r readRow) requests() int64         { return r.Count }
+
+// observeRead records a read of personal data.
+func (r *Recorder) observeRead(x *telemetry.Exchange) {
+	read := atrium.Read{
+		TenantID: x.TenantID, Count: 1, RequestID: x.RequestID, Kind: x.Read, Subject: x.Subject, Route: x.Route, KeyID: x.KeyID, UserID: x.UserID,
+	}
+	key := hashOf([]string{string(read.Kind), read.Subject, read.Route, string(read.KeyID), string(read.UserID)})
+	read.ID, read.At = atrium.NewID[atrium.ReadID](), atrium.At(r.now())
+	r.reads.add(key, readRow{read})
+}
 
 // Limits of the texts of a refused request in bytes. Longer ones are cut off.
 const (

@@ -18,6 +18,7 @@ import (
 // A database records what was stored, by tenant. It fails while err is set.
 type database struct {
 	refused map[atrium.TenantID][]atrium.RefusedRequest
+	reads   []atrium.Read
 	calls   []int // the numbers of rows
 	err     error
 }
@@ -33,6 +34,14 @@ func (d *database) StoreRefusedRequests(_ context.Context, refused []atrium.Refu
 	for _, f := range refused {
 		d.refused[f.TenantID] = append(d.refused[f.TenantID], f)
 	}
+	return nil
+}
+
+func (d *database) StoreReads(_ context.Context, reads []atrium.Read) error {
+	if d.err != nil {
+		return d.err
+	}
+	d.reads = append(d.reads, reads...)
 	return nil
 }
 
@@ -246,5 +255,45 @@ func TestRowsThatCouldNotBeStoredAreStoredLater(t *testing.T) {
 	}
 	if len(d.refused[quiet]) != 2 || total != 3 {
 		t.Errorf("stored %+v", d.refused[quiet])
+	}
+}
+
+func TestReadsOfUsersAndExportsAreRecorded(t *testing.T) {
+	r, d := newRecorder()
+	read := func(kind atrium.ReadKind, subject string, key atrium.KeyID, user atrium.UserID) {
+		r.Observe(&telemetry.Exchange{
+			RequestID: "req", Method: "GET", Route: "/manage/v0/x", Status: 200, TenantID: quiet, KeyID: key, UserID: user, Read: kind, Subject: subject,
+		})
+	}
+	const user, key = atrium.UserID("user_00000000000000000000000001"), atrium.KeyID("key_00000000000000000000000001")
+	read(atrium.ReadProspect, "prospect_1", "", user)
+	read(atrium.ReadProspect, "prospect_1", "", user)
+	read(atrium.ReadProspect, "prospect_2", "", user)
+	read(atrium.ReadProspect, "prospect_1", key, "")
+	read(atrium.ReadExport, "", key, "")
+	read("", "", "", user)
+	write(t, r)
+	got := map[string]int64{}
+	for _, read := range d.reads {
+		got[fmt.Sprint(read.Kind, " ", read.Subject, " ", read.KeyID, read.UserID)] = read.Count
+		if read.At != atrium.At(at) || read.ID == "" || read.TenantID != quiet || read.RequestID != "req" || read.Route != "/manage/v0/x" {
+			t.Errorf("stored %+v", read)
+		}
+	}
+	want := map[string]int64{"prospect prospect_1 " + string(user): 2, "prospect prospect_2 " + string(user): 1, "export  " + string(key): 1}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("stored %v, want %v", got, want)
+	}
+}
+
+func TestAFloodOfReadsIsBoundedAndCounted(t *testing.T) {
+	r, d := newRecorder()
+	const sent = 10_000
+	for i := range sent {
+		r.Observe(&telemetry.Exchange{TenantID: quiet, UserID: "user_00000000000000000000000001", Read: atrium.ReadEntry, Subject: fmt.Sprint(i)})
+	}
+	write(t, r)
+	if len(d.reads) != maxRowsOfTenant || r.DroppedReads() != sent-maxRowsOfTenant {
+		t.Errorf("%d were stored and %d dropped, want %d and %d", len(d.reads), r.DroppedReads(), maxRowsOfTenant, sent-maxRowsOfTenant)
 	}
 }

@@ -330,6 +330,9 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 	if route.ReportIgnored {
 		request.reportIgnored()
 	}
+	if err == nil && route.Reads != "" {
+		exchange.Read, exchange.Subject = route.Reads, request.PathValue(route.Subject)
+	}
 	if err == nil && large && response.Body != nil {
 		response.Body, err = Encode(response.Body)
 	}

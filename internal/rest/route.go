@@ -27,6 +27,11 @@ type Route struct {
 	ForSites bool  // browsers on other sites may call it, without a key too: see site.go
 	Handle   Handler
 
+	// Reads is the personal data that responses have, "" for none. Subject is the parameter of the path that
+	// names it, "" for none. Requests of users are recorded, and those of keys if it is an export.
+	Reads   atrium.ReadKind
+	Subject string
+
 	// ReportIgnored reports members and parameters that have no effect in the header Atrium-Ignored.
 	ReportIgnored bool
 }

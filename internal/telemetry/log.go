@@ -75,6 +75,10 @@ type Exchange struct {
 	// IgnoredFields is the number of members and parameters of the request that had no effect.
 	IgnoredFields int
 
+	// Read and Subject are the personal data in a response, zero if there is none. They are not logged.
+	Read    atrium.ReadKind
+	Subject string
+
 	// EntryID and AccountID are those in the response to a request that records one entry.
 	EntryID   atrium.EntryID
 	AccountID atrium.AccountID

@@ -200,6 +200,7 @@ func seen(more ...string) url.Values {
 var places = map[string]place{
 	"GET /console/{tenant}":                                                                                         {},
 	"GET /console/{tenant}/accounts":                                                                                {},
+	"GET /console/{tenant}/reads":                                                                                   {atrium.ScopeManageErase, nil},
 	"GET /console/{tenant}/refused?code=not_found":                                                                  {},
 	"GET /console/{tenant}/accounts/account_000000000000000000000000{n}1":                                           {},
 	"GET /console/{tenant}/accounts/account_000000000000000000000000{n}1/merge":                                     {atrium.ScopeManageAccounts, nil},

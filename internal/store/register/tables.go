@@ -198,6 +198,13 @@ var tables = []*Table{
 		Columns: columns(Omitted, Excluded, 0, "tenant_id bytea", "at bigint", "refused_id bytea", "count bigint", "request_id text", "method text",
 			"route text", "status bigint", "code text", "detail text", "faults bytea", "key_id bytea", "user_id bytea", "user_agent text"),
 	},
+	{ // who has read personal data; users add rows during a copy
+		Name: "reads", Kind: Distributed, Key: []string{"at", "read_id"},
+		Rows:   Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Deleted},
+		Expiry: Expiry{"at", atrium.ReadLife},
+		Columns: slices.Concat(tenant, columns(Omitted, Uncompared, 0, "at bigint", "read_id bytea", "count bigint", "request_id text", "kind text",
+			"subject text", "route text", "actor text")),
+	},
 	{ // a tenant that is being deleted has a row, and copies leave it out
 		Name: "tenant_deletions", Kind: Distributed, Rows: untouched,
 		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "actor text", "deleted_rows bigint", "deleted_entries bigint")),

@@ -13,11 +13,16 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// A Store stores refused requests. It is safe for concurrent use.
-type Store struct{ db *kernel.DB }
+// A Store stores refused requests and reads of personal data. It is safe for concurrent use.
+type Store struct {
+	db *kernel.DB
+
+	// MaxReads is the number of reads of a tenant that are stored: the newest ones. Set it before the first call.
+	MaxReads int
+}
 
 // New returns a Store on a database.
-func New(db *kernel.DB) *Store { return &Store{db} }
+func New(db *kernel.DB) *Store { return &Store{db, DefaultMaxReads} }
 
 const (
 	expiryTenants = 100 // tenants per call that deletes expired rows

@@ -97,6 +97,7 @@ func (e *env) fill(t tb) (f filled) {
 	e.sql(t, "INSERT INTO erasures (tenant_id, account_id, requested_at) VALUES ($1, $2, $3)", storedID(e.tenant), storedID(atrium.NewID[atrium.AccountID]()), int64(0))
 	e.sql(t, "INSERT INTO tenant_deletions (tenant_id, actor, deleted_rows, deleted_entries) VALUES ($1, $2, $3, $4)", storedID(e.tenant), "key_test", int64(0), int64(0))
 	e.storeRefused(t, e.newRefused())
+	e.storeReads(t, e.newRead(func(r *atrium.Read) { r.At -= atrium.Time((atrium.ReadLife - 2*days).Microseconds()) }))
 	for table, rows := range e.dump(t) {
 		if len(rows) == 0 {
 			t.Errorf("no rows in %s", table)

@@ -75,7 +75,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"persons", slices.Concat(persons, personExports)},
 		{"retention", retention},
 		{"counts", counts},
-		{"requestlog", refusedRequests},
+		{"requestlog", slices.Concat(refusedRequests, personalReads)},
 		{"pages", slices.Concat(pages, pageChanges, pageSizesBounded)},
 		{"schedules", schedules},
 		{"audiences", audiences},

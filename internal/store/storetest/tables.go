@@ -195,7 +195,7 @@ func operationsAsRegistered(t *testing.T, e *env) {
 // expire deletes the expired rows of the tenant, as jobs do.
 func (e *env) expire(t tb) {
 	t.Helper()
-	for _, expire := range []func(context.Context, atrium.TenantID) (atrium.TenantID, error){e.DeleteExpiredRequests, e.DeleteExpiredTombstones, e.DeleteExpiredRefusedRequests} {
+	for _, expire := range []func(context.Context, atrium.TenantID) (atrium.TenantID, error){e.DeleteExpiredRequests, e.DeleteExpiredTombstones, e.DeleteExpiredRefusedRequests, e.DeleteExpiredReads} {
 		if _, err := expire(t.Context(), e.before()); err != nil {
 			t.Fatalf("expire: %v", err)
 		}

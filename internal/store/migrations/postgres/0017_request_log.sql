@@ -19,3 +19,22 @@ CREATE TABLE refused_requests (
 );
 
 ALTER TABLE refused_requests ALTER COLUMN tenant_id SET (n_distinct = 1); -- as in 0005
+
+-- Requests that have read personal data. subject is null for lists and exports.
+CREATE TABLE reads (
+    tenant_id  BYTEA            NOT NULL,
+    at         BIGINT           NOT NULL,
+    read_id    BYTEA            NOT NULL,
+    count      BIGINT           NOT NULL,
+    request_id TEXT COLLATE "C" NOT NULL,
+    kind       TEXT COLLATE "C" NOT NULL,
+    subject    TEXT COLLATE "C",
+    route      TEXT COLLATE "C" NOT NULL,
+    actor      TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant_id, at, read_id)
+);
+
+CREATE INDEX reads_by_subject ON reads (tenant_id, subject, at, read_id) WHERE subject IS NOT NULL;
+CREATE INDEX reads_by_actor ON reads (tenant_id, actor, at, read_id);
+
+ALTER TABLE reads ALTER COLUMN tenant_id SET (n_distinct = 1); -- as in 0005

@@ -17,3 +17,20 @@ CREATE TABLE refused_requests (
     user_agent TEXT    NOT NULL,
     PRIMARY KEY (tenant_id, at, refused_id)
 ) STRICT;
+
+-- Requests that have read personal data. subject is null for lists and exports.
+CREATE TABLE reads (
+    tenant_id  BLOB    NOT NULL,
+    at         INTEGER NOT NULL,
+    read_id    BLOB    NOT NULL,
+    count      INTEGER NOT NULL,
+    request_id TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,
+    subject    TEXT,
+    route      TEXT    NOT NULL,
+    actor      TEXT    NOT NULL,
+    PRIMARY KEY (tenant_id, at, read_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX reads_by_subject ON reads (tenant_id, subject, at, read_id) WHERE subject IS NOT NULL;
+CREATE INDEX reads_by_actor ON reads (tenant_id, actor, at, read_id);
