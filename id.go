@@ -49,6 +49,8 @@ type (
 	SessionID string
 	// LoginLinkID names a LoginLink.
 	LoginLinkID string
+	// GroupMappingID names a GroupMapping.
+	GroupMappingID string
 	// RequestID names one request to the HTTP API.
 	RequestID string
 	// RefusedRequestID names a RefusedRequest.
@@ -57,22 +59,23 @@ type (
 	ReadID string
 )
 
-func (TenantID) Prefix() string    { return "tenant_" }
-func (KeyID) Prefix() string       { return "key_" }
-func (AccountID) Prefix() string   { return "account_" }
-func (ProspectID) Prefix() string  { return "prospect_" }
-func (EntryID) Prefix() string     { return "prospectlog_" }
-func (PageID) Prefix() string      { return "page_" }
-func (AudienceID) Prefix() string  { return "audience_" }
-func (VersionID) Prefix() string   { return "version_" }
-func (BrandID) Prefix() string     { return "brand_" }
-func (PreviewID) Prefix() string   { return "preview_" }
-func (MoveID) Prefix() string      { return "move_" }
-func (ErasureID) Prefix() string   { return "erasure_" }
-func (UserID) Prefix() string      { return "user_" }
-func (SessionID) Prefix() string   { return "session_" }
-func (LoginLinkID) Prefix() string { return "link_" }
-func (RequestID) Prefix() string   { return "req_" }
+func (TenantID) Prefix() string       { return "tenant_" }
+func (KeyID) Prefix() string          { return "key_" }
+func (AccountID) Prefix() string      { return "account_" }
+func (ProspectID) Prefix() string     { return "prospect_" }
+func (EntryID) Prefix() string        { return "prospectlog_" }
+func (PageID) Prefix() string         { return "page_" }
+func (AudienceID) Prefix() string     { return "audience_" }
+func (VersionID) Prefix() string      { return "version_" }
+func (BrandID) Prefix() string        { return "brand_" }
+func (PreviewID) Prefix() string      { return "preview_" }
+func (MoveID) Prefix() string         { return "move_" }
+func (ErasureID) Prefix() string      { return "erasure_" }
+func (UserID) Prefix() string         { return "user_" }
+func (SessionID) Prefix() string      { return "session_" }
+func (LoginLinkID) Prefix() string    { return "link_" }
+func (GroupMappingID) Prefix() string { return "mapping_" }
+func (RequestID) Prefix() string      { return "req_" }
 
 func (RefusedRequestID) Prefix() string { return "refused_" }
 func (ReadID) Prefix() string           { return "read_" }

@@ -155,8 +155,11 @@ type Traits = engine.Traits
 // Traits returns the traits of the database.
 func (s *Store) Traits() Traits { return s.db.Engine.Traits() }
 
-// CursorKey is the name of the secret that authenticates cursors.
-const CursorKey = register.CursorKey
+// The names of secrets.
+const (
+	CursorKey = register.CursorKey // authenticates cursors
+	SignInKey = register.SignInKey // encrypts the cookies of sign-ins through an identity provider
+)
 
 // Secret returns 32 random bytes that all nodes on this database share under the name. The first
 // call creates them.

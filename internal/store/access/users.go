@@ -43,32 +43,46 @@ func notDeleting(table string) string {
 // if there are atrium.MaxUsers, or if the tenant has a user with this issuer and subject.
 func (s *Store) CreateUser(ctx context.Context, c atrium.Change, u atrium.User) (atrium.User, bool, error) {
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.User, error) {
-		made := u
-		made.CreatedAt, made.UpdatedAt = tx.At, tx.At
-		if made.TenantID = c.TenantID; c.TenantID == atrium.OperatorChain {
-			made.TenantID = ""
-		}
-		// All changes of a tenant write the head of its audit log: this lock orders concurrent ones. There
-		// is none before the first change.
-		if err := tx.Lock("SELECT number FROM audit_heads WHERE tenant_id = $1", engine.Args{kernel.IDArg(c.TenantID)}, func(engine.Row) error { return nil }); err != nil {
-			return made, err
-		}
-		var users int64
-		if err := engine.Find(tx.Query, "SELECT COUNT(*) FROM (SELECT 1 FROM users WHERE tenant_id = $1 LIMIT $2) x",
-			engine.Args{kernel.IDArg(c.TenantID), int64(atrium.MaxUsers)}, func(r engine.Row) { users = r.Int(0) }); err != nil {
-			return made, err
-		}
-		if users >= atrium.MaxUsers {
-			return made, atrium.Errorf(atrium.CodeConflict, "There are %d users, the maximum. Remove one first.", users)
-		}
-		tx.Record("user.create", string(made.ID), nil, userFields(&made))
-		_, err := tx.Exec("INSERT INTO users (tenant_id, user_id, name, role, issuer, subject, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-			kernel.IDArg(c.TenantID), kernel.IDArg(made.ID), made.Name, string(made.Role), made.Issuer, made.Subject, int64(made.CreatedAt), int64(made.UpdatedAt))
-		if engine.ClassOf(err) == engine.Conflict {
-			err = atrium.Errorf(atrium.CodeConflict, "There is a user with this subject of the identity provider.")
-		}
-		return made, err
+		return insertUser(tx, u)
 	})
+}
+
+// lockChain orders concurrent changes of the tenant: all of them write the head of its audit log. There is none
+// before the first change.
+func lockChain(tx *kernel.Mutation) error {
+	return tx.Lock("SELECT number FROM audit_heads WHERE tenant_id = $1", engine.Args{kernel.IDArg(tx.Change.TenantID)}, func(engine.Row) error { return nil })
+}
+
+// count returns how many rows a table has of the tenant of the change: most at most.
+func count(tx *kernel.Mutation, table string, most int) (n int64, err error) {
+	err = engine.Find(tx.Query, "SELECT COUNT(*) FROM (SELECT 1 FROM "+table+" WHERE tenant_id = $1 LIMIT $2) x",
+		engine.Args{kernel.IDArg(tx.Change.TenantID), int64(most)}, func(r engine.Row) { n = r.Int(0) })
+	return n, err
+}
+
+// insertUser stores a user of the tenant of the change.
+func insertUser(tx *kernel.Mutation, u atrium.User) (atrium.User, error) {
+	u.CreatedAt, u.UpdatedAt = tx.At, tx.At
+	if u.TenantID = tx.Change.TenantID; u.TenantID == atrium.OperatorChain {
+		u.TenantID = ""
+	}
+	if err := lockChain(tx); err != nil {
+		return u, err
+	}
+	users, err := count(tx, "users", atrium.MaxUsers)
+	if err != nil {
+		return u, err
+	}
+	if users >= atrium.MaxUsers {
+		return u, atrium.Errorf(atrium.CodeConflict, "There are %d users, the maximum. Remove one first.", users)
+	}
+	tx.Record("user.create", string(u.ID), nil, userFields(&u))
+	_, err = tx.Exec("INSERT INTO users (tenant_id, user_id, name, role, issuer, subject, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+		kernel.IDArg(tx.Change.TenantID), kernel.IDArg(u.ID), u.Name, string(u.Role), u.Issuer, u.Subject, int64(u.CreatedAt), int64(u.UpdatedAt))
+	if engine.ClassOf(err) == engine.Conflict {
+		err = atrium.Errorf(atrium.CodeConflict, "There is a user with this subject of the identity provider.")
+	}
+	return u, err
 }
 
 const selectUser = "SELECT " + userColumns + " FROM users WHERE tenant_id = $1 AND user_id = $2"
@@ -124,27 +138,36 @@ func (s *Store) UpdateUser(ctx context.Context, c atrium.Change, id atrium.UserI
 		if err := check(u); err != nil {
 			return u, err
 		}
-		former := u
-		if name != nil {
-			u.Name = *name
-		}
-		if role != nil {
-			u.Role = *role
-		}
-		if u == former {
-			return u, nil
-		}
-		if u.Role != former.Role {
-			if err := signOut(tx, id); err != nil {
-				return u, err
-			}
-		}
-		u.UpdatedAt = *tx.NotBefore(u.UpdatedAt)
-		tx.Record("user.update", string(id), userFields(&former), userFields(&u))
-		_, err = tx.Exec("UPDATE users SET name = $1, role = $2, updated_at = $3 WHERE tenant_id = $4 AND user_id = $5",
-			u.Name, string(u.Role), int64(u.UpdatedAt), kernel.IDArg(c.TenantID), kernel.IDArg(id))
-		return u, err
+		return changeUser(tx, u, orElse(name, u.Name), orElse(role, u.Role))
 	})
+	return u, err
+}
+
+// orElse returns what a pointer points to, or otherwise if it is nil.
+func orElse[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+// changeUser sets the name and the role of a user, who is locked. A new role ends the user's sessions and login
+// link.
+func changeUser(tx *kernel.Mutation, former atrium.User, name string, role atrium.Role) (atrium.User, error) {
+	u := former
+	u.Name, u.Role = name, role
+	if u == former {
+		return u, nil
+	}
+	if u.Role != former.Role {
+		if err := signOut(tx, u.ID); err != nil {
+			return u, err
+		}
+	}
+	u.UpdatedAt = *tx.NotBefore(u.UpdatedAt)
+	tx.Record("user.update", string(u.ID), userFields(&former), userFields(&u))
+	_, err := tx.Exec("UPDATE users SET name = $1, role = $2, updated_at = $3 WHERE tenant_id = $4 AND user_id = $5",
+		u.Name, string(u.Role), int64(u.UpdatedAt), kernel.IDArg(tx.Change.TenantID), kernel.IDArg(u.ID))
 	return u, err
 }
 

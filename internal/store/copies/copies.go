@@ -226,7 +226,7 @@ func stages() (data, access, jobs []*table) {
 		switch {
 		case t.Kind == register.Distributed:
 			data = append(data, t)
-		case t.Name == "tenants" || t.Name == "api_keys" || t.Name == "users":
+		case t.Name == "tenants" || t.Name == "api_keys" || t.Name == "users" || t.Name == "group_mappings":
 			access = append(access, t)
 		default:
 			jobs = append(jobs, t)

@@ -138,11 +138,11 @@ func eachTenant(ctx context.Context, db *kernel.DB, f func(atrium.TenantID) erro
 }
 
 // operatorTables returns the tables that have data of operators: the keys without a tenant, and the
-// users and data of the tenant that stands for operators.
+// users, groups and data of the tenant that stands for operators.
 func operatorTables() (some []*table) {
 	data, _, _ := stages()
 	for _, t := range tables {
-		if t.Name == "api_keys" || t.Name == "users" {
+		if t.Name == "api_keys" || t.Name == "users" || t.Name == "group_mappings" {
 			data = append(data, t)
 		}
 	}

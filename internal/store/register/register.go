@@ -117,6 +117,7 @@ func (t *Table) Compared() bool {
 // The names of settings.
 const (
 	CursorKey     = "cursor_key"    // authenticates cursors
+	SignInKey     = "sign_in_key"   // encrypts cookies of sign-ins through an identity provider
 	LatestExport  = "exports_began" // start of the latest export
 	Finished      = "finished"      // the newest migration of the latest release to which an upgrade is finished
 	Clock         = "clock"         // the last reading of the nodes' clocks, and since when they have run steadily
@@ -127,7 +128,8 @@ const (
 // Settings says what a copy of everything does with each setting. A copy of one tenant copies
 // none.
 var Settings = map[string]Copying{
-	CursorKey:     Copied, // so that cursors stay valid
+	CursorKey:     Copied,   // so that cursors stay valid
+	SignInKey:     Excluded, // a sign-in in progress can begin again
 	LatestExport:  Excluded,
 	Finished:      Excluded,
 	Clock:         Excluded,

@@ -229,6 +229,11 @@ var tables = []*Table{
 		Columns: slices.Concat(tenant,
 			columns(Omitted, Copied, 0, "user_id bytea", "name text", "role text", "issuer text", "subject text", "created_at bigint", "updated_at bigint")),
 	},
+	{ // groups of an identity provider, each with a role
+		Name: "group_mappings", Kind: Reference, Key: []string{"mapping_id"}, Rows: untouched,
+		Columns: slices.Concat(tenant,
+			columns(Omitted, Copied, 0, "mapping_id bytea", "issuer text", "group_name text", "role text", "created_at bigint")),
+	},
 	{ // people sign in to each installation, so neither sessions nor links are copied
 		Name: "sessions", Kind: Reference, Key: []string{"user_id", "session_id"}, Rows: untouched,
 		Columns: slices.Concat(columns(Omitted, Excluded, 0, "tenant_id bytea", "session_id bytea", "user_id bytea", "secret_hash bytea", "browser text",

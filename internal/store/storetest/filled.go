@@ -82,6 +82,7 @@ func (e *env) fill(t tb) (f filled) {
 	e.createPreview(t, f.audience, 1, time.Hour)
 	f.key = e.newKey(t, atrium.NewID[atrium.KeyID]()).ID
 	u := e.createUser(t, atrium.RoleEditor)
+	e.mapGroup(t, newIssuer(), "staff", atrium.RoleViewer)
 	e.signIn(t, u)
 	e.newLink(t, u)
 	gone := e.record(t, byDomain("gone.example"), key("gone")).AccountID

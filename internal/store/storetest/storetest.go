@@ -60,7 +60,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"tenants", tenants},
 		{"tenant-deletions", tenantDeletions},
 		{"keys", slices.Concat(keys, rotation)},
-		{"users", slices.Concat(users, sessions)},
+		{"users", slices.Concat(users, sessions, groupMappings)},
 		{"audit", audits},
 		{"timeline", timeline},
 		{"find", find},
