@@ -44,6 +44,7 @@ var kinds = map[string]*regexp.Regexp{
 	"preview":  regexp.MustCompile(`^preview_` + id26 + `$`),
 	"token":    regexp.MustCompile(`^atp_` + id26 + `_[0-9A-Za-z]{33}$`),
 	"secret":   regexp.MustCompile(`^atr_` + id26 + `_[0-9A-Za-z]{33}$`),
+	"mapping":  regexp.MustCompile(`^mapping_` + id26 + `$`),
 	"user":     regexp.MustCompile(`^user_` + id26 + `$`),
 	"login":    regexp.MustCompile(`^atl_` + id26 + `_[0-9A-Za-z]{33}$`),
 	"tenant":   regexp.MustCompile(`^tenant_` + id26 + `$`),

@@ -36,6 +36,7 @@ var managedResources = []resource{
 	keyResource,
 	// users
 	userResource,
+	groupMappingResource,
 	// tenants
 	// audit
 	auditResource,

@@ -33,6 +33,7 @@ var identifiers = map[string]identifier{
 	"prospect_id":    {"prospect", "a prospect", atrium.ProspectID("").Prefix(), "prospects list"},
 	"session_id":     {"session", "a session", atrium.SessionID("").Prefix(), "users sessions user_…"},
 	"tenant_id":      {"tenant", "a tenant", atrium.TenantID("").Prefix(), "tenants list"},
+	"mapping_id":     {"mapping", "a group mapping", atrium.GroupMappingID("").Prefix(), "group-mappings list"},
 	"user_id":        {"user", "a user", atrium.UserID("").Prefix(), "users list"},
 	"version_number": {"version", "a version", "", "versions list --page page_… --audience audience_…"},
 }

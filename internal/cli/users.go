@@ -11,6 +11,15 @@ import (
 	"atrium"
 )
 
+// roleFlag returns the flag for a role of someone.
+func roleFlag(of string, required bool) param {
+	roles := []string{string(atrium.RoleOperator)}
+	for _, role := range atrium.TenantRoles() {
+		roles = append(roles, string(role))
+	}
+	return param{flag: "role", name: "role", usage: "`role` " + of, required: required, values: roles}
+}
+
 func users() group {
 	columns := []column{
 		{"USER", "userId"}, {"NAME", "name"}, {"ROLE", "role"}, {"CREATED", "createdAt"}, {"UPDATED", "updatedAt"},
@@ -18,14 +27,7 @@ func users() group {
 	sessionColumns := []column{
 		{"SESSION", "sessionId"}, {"BROWSER", "browser"}, {"CREATED", "createdAt"}, {"LAST USED", "usedAt"}, {"EXPIRES", "expiresAt"},
 	}
-	roles := []string{string(atrium.RoleOperator)}
-	for _, role := range atrium.TenantRoles() {
-		roles = append(roles, string(role))
-	}
 	const user = "/users/{user_id}"
-	roleFlag := func(required bool) param {
-		return param{flag: "role", name: "role", usage: "`role` of the user", required: required, values: roles}
-	}
 	return group{name: "users", short: "Manage the people who use the console", operations: []operation{
 		{
 			use: "list", short: "List users, newest first", method: http.MethodGet, path: "/users", tenancy: tenantOrLocalOperators,
@@ -44,13 +46,13 @@ editor also changes pages and audiences. An admin does everything in the tenant.
 			example: "  atrium users create --tenant tenant_… --name Robin --role editor\n  atrium users create --operator --name Robin --role operator",
 			method:  http.MethodPost, path: "/users", tenancy: tenantOrLocalOperators, idempotent: true, layout: layoutDetails,
 			columns: []column{{"ID", "userId"}, {"Name", "name"}, {"Role", "role"}},
-			params:  []param{nameParam("the user", true), roleFlag(true)},
+			params:  []param{nameParam("the user", true), roleFlag("of the user", true)},
 		},
 		{
 			use: "update USER_ID", short: "Change the name or the role of a user",
 			long:   "A new role ends the sessions and the login link of the user.",
 			method: http.MethodPatch, path: user, tenancy: tenantOrLocalOperators, ifMatch: requiredIfMatch, columns: columns,
-			params: []param{nameParam("the user", false), roleFlag(false)},
+			params: []param{nameParam("the user", false), roleFlag("of the user", false)},
 		},
 		{
 			use: "remove USER_ID", short: "Remove a user and end its sessions", method: http.MethodDelete, path: user,

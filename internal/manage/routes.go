@@ -45,6 +45,7 @@ func (a *API) Routes() []rest.Route {
 		a.previewRoutes(),
 		a.keyRoutes(),
 		a.userRoutes(),
+		a.groupRoutes(),
 		a.tenantRoutes(),
 		a.auditRoutes(),
 		a.refusedRequestRoutes(),
@@ -275,6 +276,19 @@ func (a *API) readRoutes() []rest.Route {
 	list := read("/reads", "", a.listReads)
 	list.Scope = atrium.ScopeManageErase
 	return []rest.Route{list}
+}
+
+func (a *API) groupRoutes() []rest.Route {
+	const (
+		area    = atrium.ScopeManageUsers
+		mapping = "/group_mappings/{mapping_id}"
+	)
+	return []rest.Route{
+		read("/group_mappings", area, a.listGroupMappings),
+		write(http.MethodPost, "/group_mappings", area, a.createGroupMapping),
+		read(mapping, area, a.getGroupMapping),
+		write(http.MethodDelete, mapping, area, a.deleteGroupMapping),
+	}
 }
 
 // tenantRoutes are for operators, except the route of the request's own tenant.

@@ -146,6 +146,9 @@ func (a *API) updateUser(ctx context.Context, who auth.Principal, r *rest.Reques
 		if err := mayActAs(who, u.Role); err != nil {
 			return err
 		}
+		if u.Issuer != "" {
+			return atrium.Errorf(atrium.CodeConflict, "The name and the role of the user come from the identity provider %s.", u.Issuer)
+		}
 		return r.RequireState(newUser(u))
 	})
 	return rest.Response{Body: newUser(u), Tagged: true}, err
