@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"internal/store/erasures"},
 	{"internal/store/records"},
 	{"internal/store", "internal/ingest", "internal/requestlog", "internal/config/reference"},
-	{"internal/auth", "internal/transfer", "internal/backup", "internal/config/reference/write"},
+	{"internal/auth", "internal/transfer", "internal/backup", "internal/sso", "internal/config/reference/write"},
 	{"internal/rest", "internal/resource"},
 	{"internal/external", "internal/manage", "internal/content", "internal/docsui"},
 	{"internal/console"},
@@ -32,7 +32,7 @@ var layers = [][]string{
 }
 
 // testOnly packages are imported by tests alone.
-var testOnly = []string{"api/apitest", "internal/app/apptest", "internal/auditlog/auditlogtest", "internal/jsonshape", "internal/rest/resttest", "internal/store/engine/postgrestest", "internal/store/engine/powercut", "internal/store/engine/recording", "internal/store/storetest", "test", "test/crash", "test/cutproxy", "test/nodes"}
+var testOnly = []string{"api/apitest", "internal/app/apptest", "internal/auditlog/auditlogtest", "internal/jsonshape", "internal/rest/resttest", "internal/sso/ssotest", "internal/store/engine/postgrestest", "internal/store/engine/powercut", "internal/store/engine/recording", "internal/store/storetest", "test", "test/crash", "test/cutproxy", "test/nodes"}
 
 // A rule restricts an import to some packages.
 type rule struct {
@@ -64,7 +64,9 @@ var rules = []rule{
 	{"atrium/internal/app", []string{"internal/cli"}, "only the command line starts the service"},
 	{"atrium/internal/cli", []string{"cmd/atrium", "internal/cli/manpages"}, "the command line is the highest layer"},
 	{"github.com/spf13/cobra", []string{"internal/cli"}, "only the command line has flags"},
-	{"net/http", []string{"internal/rest", "internal/external", "internal/manage", "internal/content", "internal/docsui", "internal/console", "internal/telemetry", "internal/app", "internal/cli"}, "layers below rest do not depend on HTTP; the command line is a client of the management API"},
+	{"net/http", []string{"internal/rest", "internal/external", "internal/manage", "internal/content", "internal/docsui", "internal/console", "internal/telemetry", "internal/app", "internal/cli", "internal/sso"}, "layers below rest do not depend on HTTP; the command line is a client of the management API, and sso of the identity provider"},
+	{"github.com/coreos/go-oidc", []string{"internal/sso"}, "only sso sends requests to the identity provider, within its limits"},
+	{"golang.org/x/oauth2", []string{"internal/sso"}, "only sso sends requests to the identity provider, within its limits"},
 	{"atrium/internal/config", []string{"internal/config/reference", "internal/app", "internal/cli"}, "settings reach the other packages as arguments"},
 	{"github.com/prometheus/", []string{"internal/telemetry"}, "other packages report to interfaces that they declare"},
 	{"go.opentelemetry.io/", []string{"internal/telemetry"}, "other packages report to interfaces that they declare"},
