@@ -97,10 +97,17 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err := a.secure(); err != nil {
 		return nil, err
 	}
+	if err := checkClientSecret(c); err != nil {
+		return nil, err
+	}
 	if err := a.listen(c.Metrics != nil && c.Settings.MetricsAddr != "", limits.bounds, observe.acceptFailed); err != nil {
 		return nil, err
 	}
 	cursors, err := prepare(ctx, c)
+	if err != nil {
+		return nil, errors.Join(err, a.closeListeners())
+	}
+	signOn, err := newSingleSignOn(ctx, c, limits.failures)
 	if err != nil {
 		return nil, errors.Join(err, a.closeListeners())
 	}
@@ -126,7 +133,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	var people map[string]http.Handler
 	if c.Settings.Console {
-		people = newConsole(c, api, private, limits.failures, a.readiness(c.Store)) //nolint:contextcheck // each request has its own
+		people = newConsole(c, api, private, limits.failures, a.readiness(c.Store), signOn) //nolint:contextcheck // each request has its own
 	}
 	if a.console == nil {
 		maps.Copy(open, people)

@@ -49,12 +49,14 @@ const (
 
 // newConsole returns the handlers of the console by pattern. It calls the management API in this process,
 // under the limits that api has.
-func newConsole(c Config, api *rest.API, private *manage.API, failures *auth.Failures, ready func(*http.Request) error) map[string]http.Handler {
+func newConsole(c Config, api *rest.API, private *manage.API, failures *auth.Failures, ready func(*http.Request) error,
+	signOn *console.SingleSignOn,
+) map[string]http.Handler {
 	sessions := auth.NewSessions(c.Store, c.Store.Now, failures)
 	inner := *api
 	inner.Keys = sessions
 	pages := console.Console{
-		Sessions: sessions, API: inner.Handler(private.Routes(), nil), Limits: &api.Limits, Ready: ready,
+		Sessions: sessions, API: inner.Handler(private.Routes(), nil), Limits: &api.Limits, Ready: ready, SSO: signOn,
 		Pages: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Slots: maxPages, Each: pagesOfTenant, Waiting: pagesWaiting, Timeout: c.Settings.RequestWait,
 		}),

@@ -42,6 +42,9 @@ func NewSessions(store SessionStore, now func() time.Time, failures *Failures) *
 	return &Sessions{store, now, failures}
 }
 
+// Now returns the time of the clock of the sessions.
+func (s *Sessions) Now() time.Time { return s.now() }
+
 // invalidLink is the same error for every reason why a login link does not work.
 func invalidLink() error {
 	return atrium.Errorf(atrium.CodeUnauthenticated, "The link has expired, was used before, or is not complete. Ask for a new one.")

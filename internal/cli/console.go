@@ -38,8 +38,11 @@ func loginText(base string, response jsontext.Value) (string, error) {
 	return "\nThe address that signs the user in:\n" + loginAddress(base, link.Token), nil
 }
 
-// servedURL returns the URL of the console of a server with the settings, for a browser on its machine.
+// servedURL returns the URL of the console of a server with the settings: the public one, or one for a browser on its machine.
 func servedURL(settings config.Config) string {
+	if settings.PublicURL != "" {
+		return settings.PublicURL
+	}
 	scheme := "http://"
 	if settings.TLSCert != "" {
 		scheme = "https://"
@@ -72,7 +75,7 @@ one. With several, name yours, with --operator. An operator manages all tenants.
 		Example: "  atrium console login\n  atrium console login user_… --operator\n  atrium console login user_… --tenant tenant_… --url https://atrium.example.com",
 	}
 	operatorFlag(cmd, t)
-	base := cmd.Flags().String("url", "", "`URL` of the console's server (default: that of --server, or of the settings console-addr and addr)")
+	base := cmd.Flags().String("url", "", "`URL` of the console's server (default: that of --server, or of the settings public-url, console-addr and addr)")
 	out := outputFlag(cmd)
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

@@ -140,6 +140,9 @@ func (d *doctor) run(ctx context.Context, settingsErr error) {
 	d.addresses()
 	d.secrets()
 	d.openFiles()
+	if settingsErr == nil && d.settings.OIDCIssuer != "" {
+		d.identityProvider(ctx)
+	}
 	path, embedded := strings.CutPrefix(d.settings.Database, "sqlite:")
 	if embedded && !d.databaseFiles(path) {
 		return

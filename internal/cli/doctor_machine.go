@@ -15,6 +15,7 @@ import (
 
 	"atrium"
 	"atrium/internal/app"
+	"atrium/internal/console"
 	"atrium/internal/store"
 )
 
@@ -76,6 +77,9 @@ func (d *doctor) secrets() {
 	if key := d.setting("tls-key"); key != "" {
 		checkPrivate("TLS key", key, 0o007) // group access is allowed: servers can share a group
 	}
+	if secret := d.setting("oidc-client-secret-file"); secret != "" {
+		checkPrivate("client secret", secret, 0o007)
+	}
 	if profile := os.Getenv(envProfile); profile != "" {
 		checkPrivate("profile", profile, 0o177)
 	}
@@ -101,6 +105,15 @@ func (d *doctor) certificate() {
 	default:
 		d.ok("certificate", "certificate matches its key and is valid until %s", end.UTC().Format(time.RFC3339))
 	}
+}
+
+// identityProvider asks the identity provider for its metadata and its keys.
+func (d *doctor) identityProvider(ctx context.Context) {
+	if err := app.NewProvider(d.settings, d.now).Check(ctx); err != nil {
+		d.fail("identity provider", "check oidc-issuer, and that this machine can reach it; login links work in the meantime", "%s: %v", d.settings.OIDCIssuer, err)
+		return
+	}
+	d.ok("identity provider", "%s responds; its redirect URI for this server must be %s", d.settings.OIDCIssuer, d.settings.PublicURL+console.CallbackPath)
 }
 
 func (d *doctor) openFiles() {

@@ -25,6 +25,7 @@ import (
 
 	"atrium"
 	"atrium/internal/config"
+	"atrium/internal/sso/ssotest"
 	"atrium/internal/store"
 	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/store/migrations"
@@ -105,6 +106,36 @@ func TestDoctorFindsUnfinishedCopies(t *testing.T) {
 		if f := d.findingFor(t, "copy", nil); f != c.want {
 			t.Errorf("%v: %+v, want %+v", c.marks, f, c.want)
 		}
+	}
+}
+
+func TestDoctorChecksTheIdentityProvider(t *testing.T) {
+	for name, c := range map[string]struct {
+		behavior ssotest.Behavior
+		mode     os.FileMode
+		want     [2]string // a status of the provider, and of the secret
+		found    string
+	}{
+		"a provider that responds": {ssotest.Behavior{}, 0o600, [2]string{statusOK, statusOK}, "https://atrium.example.com/console/login/callback"},
+		"a provider that is away":  {ssotest.Behavior{Away: true}, 0o600, [2]string{statusFail, statusOK}, "502"},
+		"another issuer": {
+			ssotest.Behavior{Discovery: func(m map[string]any) { m["issuer"] = "https://other.example" }}, 0o600, [2]string{statusFail, statusOK}, "https://other.example",
+		},
+		"a secret that others can read": {ssotest.Behavior{}, 0o644, [2]string{statusOK, statusFail}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := newSQLiteDoctor(t)
+			d.settings.OIDCIssuer, d.settings.PublicURL = ssotest.New(t, c.behavior).Issuer, "https://atrium.example.com"
+			secret := ssotest.SecretFile(t)
+			chmod(t, secret, c.mode)
+			d.list = append(d.list, config.Setting{Name: "oidc-client-secret-file", Value: secret})
+			if f := d.findingFor(t, "identity provider", nil); f.Status != c.want[0] || !strings.Contains(f.Found, c.found) {
+				t.Errorf("the provider: %+v", f)
+			}
+			if f := d.findingFor(t, "client secret", nil); f.Status != c.want[1] {
+				t.Errorf("the secret: %+v", f)
+			}
+		})
 	}
 }
 

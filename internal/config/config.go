@@ -100,6 +100,34 @@ type Config struct {
 	// must differ from that of addr. Empty serves it on addr.
 	ConsoleAddr string
 
+	// Public `URL` of the server, such as https://atrium.example.com: the address that browsers and other systems
+	// use, without a path. It needs https, except for addresses of this machine. The identity provider sends
+	// browsers back to it. With console-addr, its path /console must lead there.
+	PublicURL string
+
+	// `URL` of an identity provider (OpenID Connect) for the sign-in to the console, exactly as the provider writes
+	// its issuer. Empty leaves login links as the only way to sign in. Needs oidc-client-id,
+	// oidc-client-secret-file and public-url.
+	OIDCIssuer string
+
+	// Client `ID` of the server at the identity provider. Its redirect URI is the public-url with
+	// /console/login/callback.
+	OIDCClientID string
+
+	// `file` with the client secret, on one line. Only the user of the server should be able to read it. It is
+	// read at each sign-in, so a new secret needs no restart.
+	OIDCClientSecretFile string
+
+	// Scopes to ask the identity provider for, separated by spaces, with openid. Add the one that makes it send
+	// the groups, if it needs one.
+	OIDCScopes string
+
+	// Claim that has the groups of a person, in the ID token or at the userinfo endpoint.
+	OIDCGroupsClaim string
+
+	// Name of the identity provider on the button of the sign-in page.
+	OIDCLabel string
+
 	// Maximum open connections. The server closes further ones at once.
 	MaxConnections int
 
@@ -220,6 +248,9 @@ func Default() Config {
 		RequestWait:          time.Second,
 		AnonymousRate:        Rate{100, time.Second},
 		Console:              true,
+		OIDCScopes:           "openid profile",
+		OIDCGroupsClaim:      "groups",
+		OIDCLabel:            "single sign-on",
 		AuthFailures:         Rate{100, time.Minute},
 		ReadHeaderTimeout:    10 * time.Second,
 		ReadTimeout:          30 * time.Second,
@@ -305,7 +336,7 @@ func (c *Config) faults() (all []string) {
 	check(c.BatchEntries >= 1 && c.BatchEntries <= 4096, "batch-entries", "must be from 1 to 4096")
 	check(c.WriteWorkers >= 1 && c.WriteWorkers <= 64, "write-workers", "must be from 1 to 64")
 	check(c.KeepVersions >= 0, "keep-versions", "must not be negative")
-	return all
+	return append(all, c.signInFaults()...)
 }
 
 // isAddress reports whether the text is a host:port to listen on.

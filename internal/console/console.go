@@ -29,6 +29,7 @@ type Console struct {
 
 	// Ready returns nil if the service is ready.
 	Ready func(*http.Request) error
+	SSO   *SingleSignOn // nil without an identity provider
 
 	// Pages limits how many pages of a tenant are made at once: each is held in memory.
 	Pages *limit.Semaphore[atrium.TenantID]
@@ -52,6 +53,10 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"GET " + prefix + "/login":     c.anyone(c.loginPage),
 		"POST " + prefix + "/login":    c.anyone(c.login),
 		"POST " + prefix + "/logout":   c.anyone(c.logout),
+		"GET " + ssoPath:               c.withSSO(c.startSSO),
+		"GET " + CallbackPath:          c.withSSO(c.finishSSO),
+		"GET " + tenantPath:            c.withSSO(c.chooseTenant),
+		"POST " + tenantPath:           c.withSSO(c.signInToTenant),
 		"GET " + prefix + "/{path...}": c.signedIn(nothing),
 	}
 	for path, file := range static() {
@@ -120,6 +125,8 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"POST " + of + "/tenant/{action}":                                                    again(c.changeTenant, c.showTenant, 1),
 		"GET " + of + "/reads":                                                               c.listReads,
 		"GET " + of + "/refused":                                                             c.listRefused,
+		"POST " + of + "/people/groups":                                                      again(c.mapGroup, c.listPeople, 1),
+		"POST " + of + "/people/groups/{mapping_id}":                                         c.unmapGroup,
 		"GET " + of + "/audit":                                                               c.listAudit,
 	} {
 		handlers[pattern] = c.signedIn(page)

@@ -57,6 +57,7 @@ var done = map[string]string{
 	"undelete":        "The page is restored.",
 	"ended":           "The session is ended.",
 	"expired":         "Your session has ended. Sign in again.",
+	"mapped":          "The group has the role. It takes effect when a member signs in.",
 	"merged":          "The account is merged. To undo this, split it off below.",
 	"moved":           "The entry is moved. To undo this, use the button below.",
 	"page":            "The page is changed.",
@@ -72,6 +73,7 @@ var done = map[string]string{
 	"role":            "The role is changed. The user must sign in again.",
 	"signedout":       "You are signed out.",
 	"split":           "The account is split off.",
+	"unmapped":        "The group has no role now. Members who are signed in stay so until they sign in again.",
 	"undone":          "The move is undone.",
 	"version":         "The version is created. It is not published yet.",
 	"versionarchived": "The version is archived.",
@@ -331,7 +333,7 @@ func showBytes(n int64) string {
 var labels = map[string]string{
 	"name": "Name", "title": "Title", "domain": "Domain", "role": "Role", "scopes": "Scopes", "expiresInSeconds": "Last day",
 	"email": "E-mail", "phoneNumber": "Telephone", "slug": "Slug", "linkedinProfileUrl": "LinkedIn",
-	"claimedName": "Name in the entry", "claimedDomain": "Domain in the entry", "publishAt": "Publish at", "unpublishAt": "Unpublish at", "content": "Content", "origins": "Sites", "accountId": "Account",
+	"claimedName": "Name in the entry", "claimedDomain": "Domain in the entry", "publishAt": "Publish at", "unpublishAt": "Unpublish at", "content": "Content", "group": "Group", "issuer": "Identity provider", "origins": "Sites", "accountId": "Account",
 }
 
 // label returns the title of the field that a fault is about, or the name of what is not in a form.

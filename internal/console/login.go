@@ -59,14 +59,26 @@ const maxLoginForm = 4 << 10
 
 // A loginForm is the content of the sign-in page.
 type loginForm struct {
-	Token string // of a login link; "" without one
-	Error string
+	Token     string // of a login link; "" without one
+	Error     string
+	RequestID string // of the error; "" for none
+	SSO       string // the label of the identity provider; "" for none
+	SSOPath   string // begins a sign-in through it
+}
+
+// loginForm returns the content of the sign-in page.
+func (c *Console) loginForm(token, problem string) loginForm {
+	f := loginForm{Token: token, Error: problem}
+	if c.SSO != nil {
+		f.SSO, f.SSOPath = c.SSO.Label, c.SSO.Public+ssoPath
+	}
+	return f
 }
 
 // loginPage shows a button that uses the login link in the URL. It does not use the link itself: programs
 // that check links in messages would.
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
-	f := frame{Title: "Sign in", Done: done[r.URL.Query().Get("done")], Content: loginForm{Token: r.URL.Query().Get("token")}}
+	f := frame{Title: "Sign in", Done: done[r.URL.Query().Get("done")], Content: c.loginForm(r.URL.Query().Get("token"), "")}
 	if err := render(w, http.StatusOK, "login", f); err != nil {
 		showError(w, frame{}, err)
 	}
@@ -79,27 +91,34 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		showError(w, frame{}, formError(err))
 		return
 	}
-	former := c.sessionToken(r)
 	x := rest.ExchangeOf(w)
 	token, session, err := c.Sessions.SignIn(r.Context(), x.Client, r.PostForm.Get("token"), r.UserAgent())
 	switch {
 	case atrium.CodeOf(err) == atrium.CodeUnauthenticated:
 		e, _ := asError(err)
-		_ = render(w, http.StatusUnauthorized, "login", frame{Title: "Sign in", Content: loginForm{Error: e.Detail}})
+		_ = render(w, http.StatusUnauthorized, "login", frame{Title: "Sign in", Content: c.loginForm("", e.Detail)})
 		return
 	case err != nil:
 		showError(w, frame{}, err)
 		return
 	}
+	if err := c.beginSession(w, r, token, session); err != nil {
+		showError(w, frame{}, err)
+	}
+}
+
+// beginSession makes the browser use a new session, and ends the one that it has: one browser has one session.
+func (c *Console) beginSession(w http.ResponseWriter, r *http.Request, token string, session atrium.Session) error {
+	x := rest.ExchangeOf(w)
 	x.TenantID, x.UserID = session.TenantID, session.UserID
-	if former != "" { // one browser has one session
+	if former := c.sessionToken(r); former != "" {
 		if err := c.Sessions.SignOut(r.Context(), former, x.RequestID); err != nil {
-			showError(w, frame{}, err)
-			return
+			return err
 		}
 	}
 	c.setCookie(w, r, token)
 	http.Redirect(w, r, prefix, http.StatusSeeOther)
+	return nil
 }
 
 // logout ends the session on every node.

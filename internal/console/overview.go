@@ -14,7 +14,7 @@ import (
 // An overview is the home of a tenant.
 type overview struct {
 	Chart    stackedChart
-	Ranges   []choice
+	Ranges   []rangeLink
 	Accounts list[account]
 	Server   string // the address for the commands of empty states
 	Ready    bool   // the service is
@@ -36,8 +36,8 @@ type overview struct {
 	} `json:"expiringKeys"`
 }
 
-// A choice is a link to the page with another range of the chart.
-type choice struct {
+// A rangeLink is a link to the page with another range of the chart.
+type rangeLink struct {
 	Title, Path string
 	Current     bool
 }
@@ -68,7 +68,7 @@ func (c *Console) tenantHome(r *request) error {
 	}
 	for _, candidate := range chartRanges {
 		path := r.path() + "?range=" + candidate.name
-		o.Ranges = append(o.Ranges, choice{candidate.title, path, candidate == shown})
+		o.Ranges = append(o.Ranges, rangeLink{candidate.title, path, candidate == shown})
 	}
 	if _, err := r.get(&o, "/overview", nil); err != nil {
 		return err

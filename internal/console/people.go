@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 
@@ -16,6 +17,7 @@ type person struct {
 	Name      string        `json:"name"`
 	Role      atrium.Role   `json:"role"`
 	Issuer    string        `json:"issuer"`
+	Subject   string        `json:"subject"`
 	CreatedAt string        `json:"createdAt"`
 }
 
@@ -39,9 +41,28 @@ func (r *request) roles() (roles []role) {
 	return roles
 }
 
+// Provider returns how a person signs in.
+func (p person) Provider() string {
+	if p.Issuer == "" {
+		return "login links"
+	}
+	return p.Issuer
+}
+
+// A groupMapping is a group of the identity provider as the API shows it.
+type groupMapping struct {
+	MappingID atrium.GroupMappingID `json:"mappingId"`
+	Issuer    string                `json:"issuer"`
+	Group     string                `json:"group"`
+	Role      atrium.Role           `json:"role"`
+}
+
 type peoplePage struct {
 	People list[person]
 	Roles  []role
+	Groups []groupMapping // all: a tenant has at most atrium.MaxGroupMappings
+	Issuer string         // of the identity provider of the server; "" for none
+	Label  string         // of that provider
 }
 
 func (c *Console) listPeople(r *request) error {
@@ -50,7 +71,35 @@ func (c *Console) listPeople(r *request) error {
 	if p.People, err = readList[person](r, "/users"); err != nil {
 		return err
 	}
+	if c.SSO != nil {
+		p.Issuer, p.Label = c.SSO.Provider.Issuer(), c.SSO.Label
+	}
+	var found list[groupMapping]
+	if _, err := r.get(&found, "/group_mappings", url.Values{"limit": {strconv.Itoa(atrium.MaxGroupMappings)}}); err != nil {
+		return err
+	}
+	p.Groups = found.Items
 	return r.show("people", "people", "People", p)
+}
+
+// mapGroup gives the members of a group of the identity provider a role.
+func (c *Console) mapGroup(r *request) error {
+	if c.SSO == nil {
+		return atrium.Errorf(atrium.CodeConflict, "This server has no identity provider.")
+	}
+	mapping := map[string]any{"issuer": c.SSO.Provider.Issuer(), "group": r.form("group"), "role": r.form("role")}
+	if _, err := r.call(call{method: http.MethodPost, path: "/group_mappings", body: mapping}); err != nil {
+		return err
+	}
+	return r.redirect(r.path("people"), "mapped")
+}
+
+// unmapGroup takes the role of a group away.
+func (c *Console) unmapGroup(r *request) error {
+	if _, err := r.call(call{method: http.MethodDelete, path: "/group_mappings/" + url.PathEscape(r.http.PathValue("mapping_id"))}); err != nil {
+		return err
+	}
+	return r.redirect(r.path("people"), "unmapped")
 }
 
 func (c *Console) createPerson(r *request) error {

@@ -31,6 +31,7 @@ type Metrics struct {
 	transaction *prometheus.HistogramVec
 	checkpoint  *prometheus.HistogramVec
 	cache       *prometheus.CounterVec
+	signIns     *prometheus.CounterVec
 	refused     *prometheus.CounterVec
 	ignored     *prometheus.CounterVec
 	accept      prometheus.Counter
@@ -68,6 +69,9 @@ func NewMetrics(version string) *Metrics {
 		cache: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atrium_auth_key_lookups_total", Help: "API key lookups, by source: cache or store.",
 		}, []string{"source"}),
+		signIns: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "atrium_console_sign_ins_total", Help: "Sign-ins to the console through the identity provider, by result.",
+		}, []string{"result"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atrium_limit_refused_total", Help: "Connections and requests refused, by limit.",
 		}, []string{"limit"}),
@@ -94,10 +98,20 @@ func NewMetrics(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.entries, m.refusals, m.transaction, m.checkpoint, m.cache,
+	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.entries, m.refusals, m.transaction, m.checkpoint, m.cache, m.signIns,
 		m.refused, m.ignored, m.accept, m.jobs, m.ready, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// SignIn counts a sign-in to the console through the identity provider.
+func (m *Metrics) SignIn(result string) { m.signIns.WithLabelValues(result).Inc() }
+
+// ExpectSignIns adds a series for each result that SignIn counts.
+func (m *Metrics) ExpectSignIns(results []string) {
+	for _, result := range results {
+		m.signIns.WithLabelValues(result)
+	}
 }
 
 // Gauge registers a value that is read when metrics are gathered.

@@ -269,6 +269,8 @@ var places = map[string]place{
 	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/previews/preview_00000000000000000000000000/end":         {atrium.ScopeManagePages, nil},
 	"POST /console/{tenant}/keys/key_00000000000000000000000000/rotate":                                                      {atrium.ScopeManageKeys, nil},
 	"POST /console/{tenant}/people/{user}/link":                                                                              {atrium.ScopeManageUsers, nil},
+	"POST /console/{tenant}/people/groups":                                                                                   {atrium.ScopeManageUsers, url.Values{"group": {"staff"}, "role": {"viewer"}}},
+	"POST /console/{tenant}/people/groups/mapping_00000000000000000000000000":                                                {atrium.ScopeManageUsers, nil},
 }
 
 // operatorPlaces are those of operators only.
@@ -307,6 +309,7 @@ func TestEveryRouteIsInTheMatrix(t *testing.T) {
 	mux := http.NewServeMux()
 	known := map[string]bool{
 		"GET /console": true, "GET /console/login": true, "POST /console/login": true, "POST /console/logout": true, "GET /console/{path...}": true,
+		"GET /console/login/sso": true, "GET /console/login/callback": true, "GET /console/login/tenant": true, "POST /console/login/tenant": true, // sso_test.go
 		"GET /console/console.js": true, "GET /console/live.js": true, "GET /console/style.css": true, "GET /console/icon.svg": true,
 	}
 	for pattern, handler := range (&console.Console{}).Handlers() {
@@ -334,6 +337,7 @@ func TestEveryRouteIsInTheMatrix(t *testing.T) {
 func TestRolesAndTenants(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t
+		s.withProvider(jane())
 		users := [2]atrium.UserID{s.user(s.tenants[0], atrium.RoleViewer), s.user(s.tenants[1], atrium.RoleViewer)}
 		for _, role := range append(atrium.TenantRoles(), atrium.RoleOperator, "nobody") {
 			cookie := "X-None: x"
