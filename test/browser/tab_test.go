@@ -89,7 +89,8 @@ type tab struct {
 
 	t      *testing.T
 	ctx    context.Context
-	server string // the only address that requests may go to
+	server string // the only address that requests may go to,
+	also   string // unless this is another one
 	view   view
 
 	mu       sync.Mutex // guards faults and expected
@@ -166,7 +167,7 @@ func (b *tab) notice(event any) {
 			fault = fmt.Sprintf("the policy is violated: %s %s", v.ViolatedDirective, v.BlockedURL)
 		}
 	case *network.EventRequestWillBeSent:
-		if url := e.Request.URL; !strings.HasPrefix(url, b.server+"/") && !strings.HasPrefix(url, "data:") {
+		if url := e.Request.URL; !strings.HasPrefix(url, b.server+"/") && !strings.HasPrefix(url, "data:") && (b.also == "" || !strings.HasPrefix(url, b.also+"/")) {
 			fault = "a request to " + url
 		}
 	case *network.EventWebSocketCreated:
