@@ -62,7 +62,7 @@ func newConsole(c Config, api *rest.API, private *manage.API, failures *auth.Fai
 		}),
 	}
 	pages.Stopping = api.Stopping
-	pages.Downloads = limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: maxDownloads, Each: streamsOfTenant})
+	pages.Streams = limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: maxDownloads, Each: streamsOfTenant})
 	handlers := pages.Handlers()
 	for pattern, handler := range handlers {
 		handlers[pattern] = api.Anonymous(handler)

@@ -117,7 +117,7 @@ func (u *lineUpload) lines() int64 {
 }
 
 // errNoObjects is the error for a file that does not start with a JSON object.
-var errNoObjects = errors.New("not NDJSON: a file has one JSON object per line, such as {\"kind\":\"account\",…}; CSV is not supported")
+var errNoObjects = errors.New("not NDJSON: a file has one JSON object per line, such as {\"kind\":\"account\",…}; for CSV, pass --csv")
 
 // An importInspector checks how an import starts, and counts the prospects without an identifier.
 type importInspector struct {

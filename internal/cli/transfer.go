@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,17 +24,25 @@ const ndjson = "application/x-ndjson"
 // Streaming operations, which do not fit the table of operations.
 var (
 	importOperation = operation{
-		use: "import FILE", short: "Import a tenant's data from NDJSON",
+		use: "import FILE", short: "Import a tenant's data from NDJSON or CSV",
 		long: `Import accounts, prospects, pages, audiences, versions and entries from FILE (- for stdin):
 NDJSON, one object per line.
 
 A line that is already stored is skipped if it is the same. The first invalid line ends
-the import; the error names the fault and the line to continue from.`,
+the import; the error names the fault and the line to continue from.
+
+With --csv, FILE is CSV with column names in its first line: commas, semicolons or tabs,
+UTF-8. Each row becomes an account or a prospect. --map says which columns have which
+members; without it, usual names are recognized.`,
 		example: "  atrium import --tenant tenant_… data.ndjson\n" +
 			"  atrium import --tenant tenant_… --check data.ndjson\n" +
-			"  atrium import --tenant tenant_… --from-line 1501 data.ndjson",
+			"  atrium import --tenant tenant_… --from-line 1501 data.ndjson\n" +
+			"  atrium import --tenant tenant_… --csv accounts --map domain=Website,name=Company --check --all-faults organizations.csv\n" +
+			"  atrium import --tenant tenant_… --csv accounts --skip-existing organizations.csv",
 		method: http.MethodPost, path: "/import", layout: layoutRaw, params: []param{
 			{flag: "check", kind: boolean, usage: "validate every line without storing anything", inQuery: true},
+			{flag: "all-faults", kind: boolean, usage: "with --check, report the faults of all lines, not only of the first invalid one", inQuery: true},
+			{flag: "skip-existing", kind: boolean, usage: "skip accounts and prospects that exist, whatever else they have", inQuery: true},
 			{flag: "from-line", kind: integer, usage: "first `line` to import (default 1)", inQuery: true, minimum: 1},
 		},
 	}
@@ -49,6 +58,7 @@ the import; the error names the fault and the line to continue from.`,
 func newImport() *cobra.Command {
 	cmd, t := importOperation.streamingCommand(cobra.ExactArgs(1))
 	out := outputFlag(cmd)
+	from := csvFlags(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		request, err := importOperation.newCall(cmd, nil)
 		if err != nil {
@@ -68,9 +78,13 @@ func newImport() *cobra.Command {
 		}
 		return t.withClient(cmd, "", func(c *client) error {
 			p := startProgress(cmd.ErrOrStderr(), "imported", size)
-			from, _ := cmd.Flags().GetInt64("from-line")
-			inspector := &importInspector{from: from}
-			upload := newLineUpload(cmd.Context(), countingReader{in, p}, inspector.inspect)
+			firstLine, _ := cmd.Flags().GetInt64("from-line")
+			inspector := &importInspector{from: firstLine}
+			lines, faults, err := from.lines(cmd, countingReader{in, p})
+			if err != nil {
+				return err
+			}
+			upload := newLineUpload(cmd.Context(), lines, inspector.inspect)
 			request.body = upload
 			request.header.Set("Content-Type", ndjson)
 			request.header.Set("Expect", "100-continue") // learn of a rejection before sending the body
@@ -87,7 +101,7 @@ func newImport() *cobra.Command {
 					upload.lines()+1)
 			}
 			warn(cmd.ErrOrStderr(), inspector.warning()...)
-			return printReport(cmd, out, response.body)
+			return printReport(cmd, out, response.body, faults)
 		})
 	})
 	return cmd
@@ -116,13 +130,47 @@ func importError(err error) error {
 	return &translated
 }
 
-func printReport(cmd *cobra.Command, out *output, body []byte) error {
-	if out.form == formJSON {
-		return writeIndented(cmd.OutOrStdout(), body)
-	}
-	var report struct{ Lines, Added, Same int64 }
-	if err := json.Unmarshal(body, &report, json.MatchCaseInsensitiveNames(true)); err != nil {
+// An importReport is the result of an import.
+type importReport struct {
+	Lines      int64       `json:"lines"`
+	Added      int64       `json:"added"`
+	Same       int64       `json:"same"`
+	Faults     []lineFault `json:"faults,omitzero"`
+	MoreFaults bool        `json:"moreFaults,omitzero"`
+}
+
+type lineFault struct {
+	Line    int64  `json:"line"`
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
+
+// printReport prints the result of an import, with the faults of the rows of CSV that were left out.
+func printReport(cmd *cobra.Command, out *output, body []byte, rows *[]lineFault) error {
+	var report importReport
+	if err := json.Unmarshal(body, &report); err != nil {
 		return fmt.Errorf("read response: %w", err)
+	}
+	report.Faults = append(report.Faults, *rows...)
+	slices.SortStableFunc(report.Faults, func(a, b lineFault) int { return cmp.Compare(a.Line, b.Line) })
+	for _, f := range report.Faults {
+		if out.form != formJSON {
+			member := strings.TrimPrefix(f.Pointer, "/")
+			if member != "" {
+				member += ": "
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "line %d: %s\n", f.Line, atrium.Printable(member+f.Detail))
+		}
+	}
+	var faulty error
+	if n := int64(len(report.Faults)); n > 0 {
+		faulty = fmt.Errorf("%s found", atrium.Count(n, "fault", "faults"))
+		if report.MoreFaults {
+			faulty = fmt.Errorf("%d faults found: the check ended at line %d", n, report.Lines)
+		}
+	}
+	if out.form == formJSON {
+		return cmp.Or(out.print(cmd, report, nil), faulty)
 	}
 	verb := "added"
 	if check, _ := cmd.Flags().GetBool("check"); check {
@@ -130,7 +178,7 @@ func printReport(cmd *cobra.Command, out *output, body []byte) error {
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %d %s, %d already stored\n",
 		atrium.Count(report.Lines, "line", "lines"), report.Added, verb, report.Same)
-	return err
+	return cmp.Or(err, faulty)
 }
 
 func newExport() *cobra.Command {

@@ -23,10 +23,11 @@ type call struct {
 	method  string
 	path    string // escaped, relative to apiPrefix
 	query   url.Values
-	ifMatch string // an entity tag with quotes; "" for none
-	key     string // idempotency key; "" for none
-	body    any    // encoded as JSON; nil for none
-	discard bool   // the body of the response is not needed
+	ifMatch string    // an entity tag with quotes; "" for none
+	key     string    // idempotency key; "" for none
+	body    any       // encoded as JSON; nil for none
+	discard bool      // the body of the response is not needed
+	lines   io.Reader // sent as NDJSON while it is read; nil for none
 }
 
 // An answer is a successful response.
@@ -58,17 +59,40 @@ func (r *request) get(v any, path string, query url.Values) (tag string, err err
 
 // call calls an operation as the user, for the tenant of the page.
 func (r *request) call(c call) (answer, error) {
+	inner, err := r.newCall(c)
+	if err != nil {
+		return answer{}, err
+	}
+	w := &recorder{header: http.Header{}, discard: c.discard}
+	r.console.API.ServeHTTP(w, inner)
+	switch {
+	case w.status >= http.StatusBadRequest:
+		return answer{}, problemOf(w)
+	case w.tooLarge:
+		return answer{}, atrium.Errorf(atrium.CodePayloadTooLarge, "This is too large for the console. Use the command line.")
+	}
+	return answer{w.header.Get("ETag"), w.body.Bytes()}, nil
+}
+
+// newCall returns the request of a call.
+func (r *request) newCall(c call) (*http.Request, error) {
 	var body io.Reader = http.NoBody // as in requests from a network
 	if c.body != nil {
 		b, err := json.Marshal(c.body)
 		if err != nil {
-			return answer{}, fmt.Errorf("encode %s: %w", c.path, err)
+			return nil, fmt.Errorf("encode %s: %w", c.path, err)
 		}
 		body = bytes.NewReader(b)
 	}
+	if c.lines != nil {
+		body = c.lines
+	}
 	inner, err := http.NewRequestWithContext(r.http.Context(), c.method, apiPrefix+c.path, body)
 	if err != nil {
-		return answer{}, err
+		return nil, err
+	}
+	if c.lines != nil {
+		inner.ContentLength = -1
 	}
 	if len(c.query) > 0 {
 		inner.URL.RawQuery = c.query.Encode()
@@ -87,21 +111,16 @@ func (r *request) call(c call) (answer, error) {
 	if c.body != nil {
 		h.Set("Content-Type", "application/json")
 	}
+	if c.lines != nil {
+		h.Set("Content-Type", "application/x-ndjson")
+	}
 	if c.ifMatch != "" {
 		h.Set("If-Match", c.ifMatch)
 	}
 	if c.key != "" {
 		h.Set("Idempotency-Key", c.key)
 	}
-	w := &recorder{header: http.Header{}, discard: c.discard}
-	r.console.API.ServeHTTP(w, inner)
-	switch {
-	case w.status >= http.StatusBadRequest:
-		return answer{}, problemOf(w)
-	case w.tooLarge:
-		return answer{}, atrium.Errorf(atrium.CodePayloadTooLarge, "This is too large for the console. Use the command line.")
-	}
-	return answer{w.header.Get("ETag"), w.body.Bytes()}, nil
+	return inner, nil
 }
 
 // maxAnswer is the maximum size of a response of the API in bytes. Pages of lists have about 1 MiB.

@@ -10,6 +10,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -34,10 +35,10 @@ type Console struct {
 	// Pages limits how many pages of a tenant are made at once: each is held in memory.
 	Pages *limit.Semaphore[atrium.TenantID]
 
-	// Downloads limits how many downloads of a tenant are in progress. They end when Stopping does; nil for
-	// never.
-	Downloads *limit.Semaphore[atrium.TenantID]
-	Stopping  context.Context
+	// Streams limits how many downloads and uploads of a tenant are in progress. They end when Stopping does;
+	// nil for never.
+	Streams  *limit.Semaphore[atrium.TenantID]
+	Stopping context.Context
 }
 
 // prefix is the path of the console. Its cookie is for the whole host, as the prefix __Host- requires.
@@ -127,25 +128,31 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"GET " + of + "/refused":                                                             c.listRefused,
 		"POST " + of + "/people/groups":                                                      again(c.mapGroup, c.listPeople, 1),
 		"POST " + of + "/people/groups/{mapping_id}":                                         c.unmapGroup,
+		"GET " + of + "/transfer":                                                            c.transferPage,
 		"GET " + of + "/audit":                                                               c.listAudit,
 	} {
 		handlers[pattern] = c.signedIn(page)
 	}
-	for pattern, page := range c.downloads() {
-		handlers["GET "+of+pattern] = c.download(page)
+	for pattern, page := range c.streams() {
+		method, path, _ := strings.Cut(pattern, " ")
+		handlers[method+" "+of+path] = c.stream(page)
 	}
 	return handlers
 }
 
-// downloads returns the downloads by path.
-func (c *Console) downloads() map[string]page {
+// streams returns the downloads and uploads by pattern.
+func (c *Console) streams() map[string]page {
 	return map[string]page{
-		"/accounts.csv":  c.accountsCSV,
-		"/activity.csv":  csvOf("/account_logs", "activity.csv", "atrium entries list -o csv", activityFilters...),
-		"/prospects.csv": csvOf("/prospects", "prospects.csv", "atrium prospects list -o csv", prospectFilters...),
-		"/pages.csv":     csvOf("/pages", "pages.csv", "atrium pages list -o csv", pageFilters...),
-		"/keys.csv":      csvOf("/keys", "keys.csv", "atrium keys list -o csv", keyFilters...),
-		"/people.csv":    csvOf("/users", "people.csv", "atrium users list -o csv"),
-		"/audit.csv":     csvOf("/audit", "audit.csv", "atrium audit list -o csv", auditFilters...),
+		"GET /accounts.csv":    c.accountsCSV,
+		"GET /activity.csv":    csvOf("/account_logs", "activity.csv", "atrium entries list -o csv", activityFilters...),
+		"GET /prospects.csv":   csvOf("/prospects", "prospects.csv", "atrium prospects list -o csv", prospectFilters...),
+		"GET /pages.csv":       csvOf("/pages", "pages.csv", "atrium pages list -o csv", pageFilters...),
+		"GET /keys.csv":        csvOf("/keys", "keys.csv", "atrium keys list -o csv", keyFilters...),
+		"GET /people.csv":      csvOf("/users", "people.csv", "atrium users list -o csv"),
+		"GET /audit.csv":       csvOf("/audit", "audit.csv", "atrium audit list -o csv", auditFilters...),
+		"GET /export.ndjson":   export("/export", "export.ndjson"),
+		"GET /audit.ndjson":    export("/audit/export", "audit.ndjson"),
+		"POST /import":         c.importFile,
+		"POST /import/columns": c.importColumns,
 	}
 }

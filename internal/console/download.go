@@ -140,3 +140,55 @@ func attach(h http.Header, contentType, file string) {
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Disposition", `attachment; filename="`+file+`"`)
 }
+
+// export returns the download of a stream of the API.
+func export(path, file string) page {
+	return func(r *request) error {
+		inner, err := r.newCall(call{method: http.MethodGet, path: path})
+		if err != nil {
+			return err
+		}
+		w := &passThrough{recorder: recorder{header: http.Header{}}, to: r.w, file: file}
+		r.console.API.ServeHTTP(w, inner)
+		if w.status >= http.StatusBadRequest {
+			return problemOf(&w.recorder)
+		}
+		return nil
+	}
+}
+
+// A passThrough is the http.ResponseWriter of a call whose body the browser gets while it is generated. It
+// keeps an error.
+type passThrough struct {
+	recorder
+	to   http.ResponseWriter
+	file string
+}
+
+func (w *passThrough) WriteHeader(status int) {
+	before := w.status
+	w.recorder.WriteHeader(status)
+	if before == 0 && w.status == http.StatusOK {
+		attach(w.to.Header(), w.header.Get("Content-Type"), w.file)
+		w.to.WriteHeader(status)
+	}
+}
+
+func (w *passThrough) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.status != http.StatusOK {
+		return w.recorder.Write(b)
+	}
+	return w.to.Write(b)
+}
+
+// Flush and the deadlines are those of the browser's connection.
+func (w *passThrough) Flush() { _ = http.NewResponseController(w.to).Flush() }
+
+func (w *passThrough) SetReadDeadline(at time.Time) error {
+	return http.NewResponseController(w.to).SetReadDeadline(at)
+}
+
+func (w *passThrough) SetWriteDeadline(at time.Time) error {
+	return http.NewResponseController(w.to).SetWriteDeadline(at)
+}

@@ -52,7 +52,7 @@ func download(t *testing.T, c *Console, token, path string) (w *httptest.Respons
 	for pattern, handler := range c.Handlers() {
 		mux.Handle(pattern, handler)
 	}
-	held := func() [3]int { return [3]int{c.Downloads.Held(), c.Pages.Held(), c.Limits.Heavy.Held()} }
+	held := func() [3]int { return [3]int{c.Streams.Held(), c.Pages.Held(), c.Limits.Heavy.Held()} }
 	before := held()
 	defer func() {
 		if p := recover(); p != nil {
@@ -129,7 +129,7 @@ func TestDownloadsOfATenantAreLimitedAndEndWithTheServer(t *testing.T) {
 	c.Stopping = stopping
 	c.API = rowsAPI(func(calls int, w http.ResponseWriter) bool {
 		if calls == 2 {
-			if inner, _ := download(t, &Console{Sessions: c.Sessions, API: c.API, Limits: c.Limits, Pages: c.Pages, Downloads: c.Downloads}, token, path); inner.Code != http.StatusServiceUnavailable {
+			if inner, _ := download(t, &Console{Sessions: c.Sessions, API: c.API, Limits: c.Limits, Pages: c.Pages, Streams: c.Streams}, token, path); inner.Code != http.StatusServiceUnavailable {
 				t.Errorf("a second download: %d", inner.Code)
 			}
 			stop()

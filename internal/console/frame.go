@@ -163,10 +163,11 @@ func (f frame) Sections() []link {
 	links := []link{
 		{Section: "overview", Title: "Overview", Shortcut: "o"},
 		{Section: "accounts", Title: "Accounts", Shortcut: "a"}, {Section: "activity", Title: "Activity", Shortcut: "t"},
-		{Section: "prospects", Title: "Prospects", Shortcut: "r"}, {Section: "pages", Title: "Pages", Shortcut: "p"}, {Section: "keys", Title: "Keys", Shortcut: "k"},
-		{Section: "people", Title: "People", Shortcut: "u"}, {Section: "privacy", Title: "Privacy", Shortcut: "y"},
-		{Section: "audit", Title: "Audit log", Shortcut: "l"},
+		{Section: "prospects", Title: "Prospects", Shortcut: "r"}, {Section: "pages", Title: "Pages", Shortcut: "p"},
+		{Section: "keys", Title: "Keys", Shortcut: "k"}, {Section: "people", Title: "People", Shortcut: "u"},
+		{Section: "privacy", Title: "Privacy", Shortcut: "y"}, {Section: "audit", Title: "Audit log", Shortcut: "l"},
 		{Section: "refused", Title: "Refused requests", Shortcut: "f"},
+		{Section: "transfer", Title: "Import, export", Shortcut: "i"},
 	}
 	for i := range links {
 		links[i].Path, links[i].Current = f.Path(links[i].Section), links[i].Section == f.Section

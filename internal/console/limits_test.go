@@ -63,7 +63,7 @@ func newLimitedSession(t *testing.T) (c *Console, ask func(method, path string, 
 	}
 	one := limit.SemaphoreBounds{Slots: 1}
 	c = &Console{
-		Sessions: sessions, Pages: limit.NewSemaphore[atrium.TenantID](one), Downloads: limit.NewSemaphore[atrium.TenantID](one), Limits: &rest.Limits{Heavy: limit.NewSemaphore[atrium.TenantID](one)},
+		Sessions: sessions, Pages: limit.NewSemaphore[atrium.TenantID](one), Streams: limit.NewSemaphore[atrium.TenantID](one), Limits: &rest.Limits{Heavy: limit.NewSemaphore[atrium.TenantID](one)},
 		API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"items":[],"name":"Tenant"}`) }),
 	}
 	mux := http.NewServeMux()

@@ -79,10 +79,10 @@ func (c *Console) signedIn(handle page) http.Handler {
 	return c.user(func(r *request) error { return r.serve(handle) })
 }
 
-// download returns the handler of a download for users.
-func (c *Console) download(handle page) http.Handler {
+// stream returns the handler of a download or upload for users.
+func (c *Console) stream(handle page) http.Handler {
 	return c.user(func(r *request) error {
-		release, err := rest.Admit(r.http.Context(), r.w, c.Downloads, r.user.TenantID)
+		release, err := rest.Admit(r.http.Context(), r.w, c.Streams, r.user.TenantID)
 		if err != nil {
 			return err
 		}

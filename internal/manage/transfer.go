@@ -14,12 +14,6 @@ import (
 	"atrium/internal/transfer"
 )
 
-type report struct {
-	Lines int `json:"lines"`
-	Added int `json:"added"`
-	Same  int `json:"same"`
-}
-
 func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
 	o := transfer.Options{
@@ -35,6 +29,14 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 		q.Fault("check", "must be true or false")
 	case given:
 		o.Check = check == "true"
+	}
+	if all := boolParameter(q, "allFaults"); all != nil {
+		if o.AllFaults = *all; *all && !o.Check {
+			q.Fault("allFaults", "requires check=true")
+		}
+	}
+	if skip := boolParameter(q, "skipExisting"); skip != nil {
+		o.SkipExisting = *skip
 	}
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
@@ -54,7 +56,7 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err != nil {
 		return rest.Response{}, importError(err, o.Check)
 	}
-	return rest.Response{Body: report(done)}, nil
+	return rest.Response{Body: done}, nil
 }
 
 // importError returns the error for an import that ended early, and says how to resume.

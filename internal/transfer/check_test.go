@@ -21,7 +21,7 @@ func checkThenImport(t tb, p *place, file string) {
 		t.Errorf("after the check of\n%s\nthe tenant has\n%s\nwant\n%s", file, after, before)
 	}
 	imported, err := p.importFrom(t, strings.NewReader(file), transfer.Options{})
-	if checked != imported || fmt.Sprint(faults) != fmt.Sprint(err) {
+	if fmt.Sprint(checked, faults) != fmt.Sprint(imported, err) {
 		t.Errorf("of\n%s\nthe check said %+v, %v, the import %+v, %v", file, checked, faults, imported, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -88,7 +89,7 @@ func (p *place) put(t tb, lines ...string) transfer.Report {
 // wantReport verifies the report of an import.
 func wantReport(t tb, got transfer.Report, lines, added, same int) {
 	t.Helper()
-	if want := (transfer.Report{Lines: lines, Added: added, Same: same}); got != want {
+	if want := (transfer.Report{Lines: lines, Added: added, Same: same}); !reflect.DeepEqual(got, want) {
 		t.Errorf("report %+v, want %+v", got, want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"atrium"
@@ -18,6 +19,12 @@ import (
 type Options struct {
 	FromLine int  // first line to import, from 1; earlier lines are skipped without parsing
 	Check    bool // validate everything, but store nothing
+
+	// AllFaults, with Check, reports the faults of all lines instead of ending at the first invalid one.
+	AllFaults bool
+
+	// SkipExisting skips accounts and prospects whose identifier or domain is stored, whatever else they have.
+	SkipExisting bool
 
 	// The actor and request in the audit log.
 	Actor     string // "" for atrium.ActorCommandLine
@@ -33,7 +40,23 @@ type Report struct {
 	Lines int `json:"lines"` // lines read, including blank ones and the one that ended the import
 	Added int `json:"added"` // records stored, or with Check, that would be stored
 	Same  int `json:"same"`  // records that already existed
+
+	Faults     []LineFault `json:"faults,omitzero"`     // with Options.AllFaults, by line within a chunk
+	MoreFaults bool        `json:"moreFaults,omitzero"` // the check ended after maxFaults of them
 }
+
+// A LineFault is a fault of a line.
+type LineFault struct {
+	Line    int    `json:"line"`    // from 1
+	Pointer string `json:"pointer"` // to the member; "" for the line
+	Detail  string `json:"detail"`
+}
+
+// maxFaults is the number of faults after which a check for all faults ends.
+const maxFaults = 1000
+
+// errEnough ends a check that has found maxFaults.
+var errEnough = errors.New("enough faults")
 
 // A LineError reports an invalid line, which stops the import. All lines before ResumeFrom are
 // stored, and none from there on.
@@ -116,9 +139,13 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 	im := &importer{
 		compare: compare, target: target, limits: o.Limits,
 		maxLine: min(cmp.Or(o.MaxLine, maxLine), maxLine), maxPage: o.MaxPage, from: max(o.FromLine, 1),
+		allFaults: o.Check && o.AllFaults, skipExisting: o.SkipExisting,
 	}
 	defer im.free()
 	err := im.read(ctx, bufio.NewReaderSize(r, 256<<10))
+	if errors.Is(err, errEnough) {
+		im.report.MoreFaults, err = true, nil
+	}
 	if err == nil && o.FromLine > im.report.Lines+1 {
 		err = &PastEndError{o.FromLine, im.report.Lines}
 	}
@@ -135,6 +162,8 @@ type importer struct {
 	maxPage bool
 	from    int
 	report  Report
+
+	allFaults, skipExisting bool
 
 	raw      [][]byte       // lines that are not decoded yet, after those of chunk
 	chunk    []store.Import // decoded lines
@@ -173,7 +202,7 @@ func (im *importer) read(ctx context.Context, in *bufio.Reader) error {
 		}
 		switch {
 		case errors.Is(err, errLineTooLong):
-			return im.stop(im.report.Lines, atrium.Fault{Detail: fmt.Sprintf("is longer than %d bytes", im.maxLine)})
+			return im.stop(im.report.Lines, atrium.Fault{Detail: fmt.Sprintf("is longer than %d bytes", im.maxLine)}) // the rest of it is not skipped
 		case err != nil:
 			return &StopError{im.resumeFrom(im.report.Lines), true, fmt.Errorf("read line %d: %w", im.report.Lines, err)}
 		}
@@ -203,13 +232,19 @@ func (im *importer) decode(ctx context.Context) error {
 	for _, line := range im.raw {
 		item, err := decode(line)
 		if e, ok := errors.AsType[*atrium.Error](err); ok {
-			return im.stop(im.lines[len(im.chunk)], e.Faults...)
+			if err := im.refuse(len(im.chunk), e.Faults...); err != nil {
+				return err
+			}
+			continue
 		}
 		if err != nil {
 			return err
 		}
 		if size := pageSize(item.Record); im.maxPage && size > atrium.MaxPageSize {
-			return im.stop(im.lines[len(im.chunk)], atrium.PageTooLarge(size))
+			if err := im.refuse(len(im.chunk), atrium.PageTooLarge(size)); err != nil {
+				return err
+			}
+			continue
 		}
 		im.chunk = append(im.chunk, item)
 	}
@@ -271,6 +306,28 @@ func (im *importer) stop(line int, faults ...atrium.Fault) error {
 	return &LineError{Line: line, ResumeFrom: im.resumeFrom(line), Faults: faults}
 }
 
+// refuse returns the error for the invalid line at an index of lines. If all faults are reported, it leaves the
+// line out and returns nil.
+func (im *importer) refuse(index int, faults ...atrium.Fault) error {
+	line := im.lines[index]
+	if !im.allFaults {
+		return im.stop(line, faults...)
+	}
+	im.lines = slices.Delete(im.lines, index, index+1)
+	return im.collect(line, faults...)
+}
+
+// collect adds faults of a line to the report.
+func (im *importer) collect(line int, faults ...atrium.Fault) error {
+	for _, f := range faults {
+		if len(im.report.Faults) == maxFaults {
+			return errEnough
+		}
+		im.report.Faults = append(im.report.Faults, LineFault{line, f.Where, f.Detail})
+	}
+	return nil
+}
+
 // flush stores the chunk.
 func (im *importer) flush(ctx context.Context) error {
 	if err := im.decode(ctx); err != nil || len(im.chunk) == 0 {
@@ -325,6 +382,9 @@ func (im *importer) once(chunk []store.Import) (unstored []int, added int, err e
 // store stores a part of the chunk. It halves the part if it is too large to compare with the
 // stored records at once.
 func (im *importer) store(chunk []store.Import, lines []int) error {
+	if len(chunk) == 0 {
+		return nil
+	}
 	unstored, added, err := im.once(chunk)
 	for try := 1; errors.Is(err, store.ErrChunkTooLarge) && len(chunk) == 1 && try < storeTries; try++ {
 		unstored, added, err = im.once(chunk) // a concurrent import has stored it
@@ -337,9 +397,19 @@ func (im *importer) store(chunk []store.Import, lines []int) error {
 		return im.store(chunk[half:], lines[half:])
 	}
 	if refused, ok := errors.AsType[*store.ImportError](err); ok {
-		index := refused.Index
-		if len(unstored) > 0 {
-			index = unstored[index]
+		at := func(index int) int {
+			if len(unstored) > 0 {
+				return unstored[index]
+			}
+			return index
+		}
+		index := at(refused.Index)
+		out, err := im.leaveOut(chunk, lines, refused, at)
+		if err != nil {
+			return err
+		}
+		if len(out) > 0 {
+			return im.store(without(chunk, out), without(lines, out))
 		}
 		return &LineError{
 			Line: lines[index], ResumeFrom: lines[0],
@@ -352,6 +422,51 @@ func (im *importer) store(chunk []store.Import, lines []int) error {
 	im.report.Added += added
 	im.report.Same += len(chunk) - added
 	return nil
+}
+
+// leaveOut returns the indexes of the records of a part that are skipped, or whose faults are reported, because
+// they cannot be stored; none if that ends the import. at returns the index in the part.
+func (im *importer) leaveOut(chunk []store.Import, lines []int, refused *store.ImportError, at func(int) int) (out []int, err error) {
+	for _, index := range refused.Existing {
+		if im.skipExisting && skippable(chunk[at(index)].Record) {
+			out = append(out, at(index))
+		}
+	}
+	im.report.Same += len(out)
+	if len(out) > 0 || !im.allFaults {
+		return out, nil
+	}
+	indexes := refused.Existing
+	if len(indexes) == 0 {
+		indexes = []int{refused.Index}
+	}
+	for _, index := range indexes {
+		out = append(out, at(index))
+		fault := atrium.Fault{In: atrium.InBody, Where: "/" + refused.Member, Detail: refused.Detail}
+		if err := im.collect(lines[at(index)], fault); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// skippable reports whether Options.SkipExisting skips a record.
+func skippable(record store.Record) bool {
+	switch record.(type) {
+	case *atrium.Account, *atrium.LinkedProspect:
+		return true
+	}
+	return false
+}
+
+// without returns the elements that are not at some indexes.
+func without[E any](all []E, indexes []int) (rest []E) {
+	for i, e := range all {
+		if !slices.Contains(indexes, i) {
+			rest = append(rest, e)
+		}
+	}
+	return rest
 }
 
 var errLineTooLong = errors.New("the line is too long")

@@ -261,6 +261,7 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 				{"privacy", "/privacy", "Privacy"},
 				{"person", "/privacy/person", "Erase a person"},
 				{"retention", "/privacy/retention", "Retention rules"},
+				{"transfer", "/transfer", "Import and export"},
 			} {
 				b.open(of + page.path)
 				b.heading(page.heading)

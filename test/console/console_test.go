@@ -4,10 +4,12 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"os"
@@ -144,6 +146,12 @@ func (s *site) ask(method, path string, form url.Values, headers ...string) answ
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
+	return s.send(r, headers...)
+}
+
+// send sends a request with headers.
+func (s *site) send(r *http.Request, headers ...string) answer {
+	s.t.Helper()
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Add(name, value)
@@ -183,7 +191,7 @@ func (s *site) signIn(role atrium.Role) string {
 // A place is a route, with the scope that a change needs, and its form. Pages need none.
 type place struct {
 	needs atrium.Scope
-	form  url.Values
+	form  url.Values // its field file is uploaded
 }
 
 // seen is what the forms of an account have about its state.
@@ -231,6 +239,11 @@ var places = map[string]place{
 	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/schedule":                                       {atrium.ScopeManagePages, url.Values{"publishAt": {"2999-01-01T00:00"}}},
 	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences":                                      {atrium.ScopeManagePages, url.Values{"name": {"New"}}},
 	"GET /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1": {},
+	"GET /console/{tenant}/transfer":                                                                                {},
+	"GET /console/{tenant}/export.ndjson":                                                                           {},
+	"GET /console/{tenant}/audit.ndjson":                                                                            {},
+	"POST /console/{tenant}/import/columns":                                                                         {atrium.ScopeManage, url.Values{"kind": {"accounts"}, "file": {"domain\nnew.example\n"}}},
+	"POST /console/{tenant}/import":                                                                                 {atrium.ScopeManage, url.Values{"kind": {"accounts"}, "column:domain": {"0:domain"}, "skip": {"true"}, "file": {"domain\nnew.example\n"}}},
 	"GET /console/{tenant}/prospects":                                                                               {},
 	"GET /console/{tenant}/accounts.csv":                                                                            {},
 	"GET /console/{tenant}/activity.csv":                                                                            {},
@@ -289,7 +302,35 @@ func (s *site) visit(place string, p place, tenant int, user atrium.UserID, head
 	for name, values := range p.form {
 		form.Set(name, fill.Replace(values[0]))
 	}
+	if file := form.Get("file"); file != "" {
+		form.Del("file")
+		return s.upload(path, form, file, headers...)
+	}
 	return s.ask(method, path, form, headers...)
+}
+
+// upload sends a form with a file.
+func (s *site) upload(path string, fields url.Values, file string, headers ...string) answer {
+	s.t.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for name, values := range fields {
+		for _, value := range values {
+			_ = form.WriteField(name, value) // to a buffer
+		}
+	}
+	part, err := form.CreateFormFile("file", "file.csv")
+	if err == nil {
+		_, err = io.WriteString(part, file)
+	}
+	if err = cmp.Or(err, form.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.base+path, &body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.send(r, append(headers, "Content-Type: "+form.FormDataContentType())...)
 }
 
 // changes returns the number of audit records.

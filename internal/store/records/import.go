@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,10 @@ type ImportError struct {
 	Member string // of the record
 	Detail string
 
+	// Existing has the indexes of all records of the chunk that cannot be stored because the same identifier is
+	// stored with other values, or another record has a unique member. It is empty for other reasons.
+	Existing []int
+
 	taken bool // another record has the unique member
 }
 
@@ -67,7 +72,13 @@ func refuse(index int, member, detail string) error {
 }
 
 func refuseTaken(index int, member, detail string) error {
-	return &ImportError{Index: index, Member: member, Detail: detail, taken: true}
+	return &ImportError{Index: index, Member: member, Detail: detail, Existing: []int{index}, taken: true}
+}
+
+// refuseDifferent is the error for records whose identifiers are stored with other values. member differs in
+// the first one.
+func refuseDifferent(member string, indexes ...int) error {
+	return &ImportError{Index: indexes[0], Member: member, Detail: "is not what is stored under the same identifier", Existing: indexes}
 }
 
 // Import stores a chunk of records as one change and returns how many of them were new. If a
@@ -173,7 +184,7 @@ func (s *Store) Unstored(ctx context.Context, tenant atrium.TenantID, chunk []Im
 				}
 				for _, i := range at[identity(record)] {
 					if member := chunk[i].Differs(record); member != "" {
-						return refuse(i, member, "is not what is stored under the same identifier")
+						return refuseDifferent(member, i)
 					}
 					stored[i] = true
 				}
@@ -325,6 +336,8 @@ type pending[R any] struct {
 // notStored returns the records of a run that are not stored under their identifiers. It refuses
 // a record that differs from the stored one.
 func notStored[R any](run importRun, stored map[string]Record) (todo []pending[R], err error) {
+	var different []int
+	var first string // member that differs
 	for i, item := range run.items {
 		have, ok := stored[identity(item.Record)]
 		if !ok {
@@ -332,8 +345,12 @@ func notStored[R any](run importRun, stored map[string]Record) (todo []pending[R
 			continue
 		}
 		if member := item.Differs(have); member != "" {
-			return nil, refuse(run.first+i, member, "is not what is stored under the same identifier")
+			different = append(different, run.first+i)
+			first = cmp.Or(first, member)
 		}
+	}
+	if len(different) > 0 {
+		return nil, refuseDifferent(first, different...)
 	}
 	return todo, nil
 }

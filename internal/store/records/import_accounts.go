@@ -48,7 +48,7 @@ func (im *importTx) accounts(run importRun) error {
 	for n, p := range todo {
 		a := p.record
 		if taken[p.item.LegacyDomain] {
-			return refuse(p.index, "domain", "another account has it")
+			return refuseTaken(p.index, "domain", "another account has it")
 		}
 		taken[a.Domain] = true
 		setID(&a.ID)
@@ -63,10 +63,14 @@ func (im *importTx) accounts(run importRun) error {
 	}
 	return im.insert(importAccounts, rows, func(r engine.Row) string { return string(kernel.IDAt[atrium.AccountID](r, 0)) },
 		func(added map[string]bool) error {
+			var existing []int
 			for _, p := range todo {
 				if !added[string(p.record.ID)] {
-					return refuseTaken(p.index, "domain", "another account has it")
+					existing = append(existing, p.index)
 				}
+			}
+			if len(existing) > 0 {
+				return &ImportError{Index: existing[0], Member: "domain", Detail: "another account has it", Existing: existing, taken: true}
 			}
 			if err := long.Write(im.tx); err != nil {
 				return err
@@ -267,7 +271,7 @@ func (im *importTx) merges(run importRun) error {
 				return err
 			}
 			if member := item.Differs(&atrium.Merge{AccountID: m.AccountID, Into: is.MergedInto}); member != "" {
-				return refuse(index, member, "is not what is stored under the same identifier")
+				return refuseDifferent(member, index)
 			}
 			continue
 		}

@@ -1,0 +1,339 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+	"atrium/internal/csvrows"
+	"atrium/internal/rest"
+)
+
+// Bounds of an upload.
+const (
+	maxFields     = 64          // before the file
+	maxField      = 1 << 10     // bytes
+	previewRows   = 5           // of CSV
+	shownFaults   = 200         // of a result
+	maxRowFaults  = 1000        // of CSV, as in the API
+	uploadTimeout = time.Minute // without progress
+	maxUpload     = 1 << 30     // bytes, of which all are read: otherwise browsers do not show a response
+)
+
+// An uploadForm is an upload: its fields, and then its file, which is read while it arrives.
+type uploadForm struct {
+	fields url.Values
+	file   io.Reader
+	name   string
+}
+
+// A progressReader reads the body of an upload as long as the browser makes progress.
+type progressReader struct {
+	ctx     context.Context
+	from    io.Reader
+	control *http.ResponseController
+}
+
+func (p progressReader) Read(b []byte) (int, error) {
+	if p.ctx.Err() != nil {
+		return 0, context.Cause(p.ctx)
+	}
+	now := time.Now()
+	if err := cmp.Or(p.control.SetReadDeadline(now.Add(uploadTimeout)), p.control.SetWriteDeadline(now.Add(2*uploadTimeout))); err != nil {
+		return 0, err
+	}
+	return p.from.Read(b)
+}
+
+// readUpload reads the fields of the form, up to its file. Call end after the file was read.
+func (r *request) readUpload() (form uploadForm, end func(), err error) {
+	ctx, cancel := context.WithCancel(r.http.Context())
+	stop := func() bool { return true }
+	if r.console.Stopping != nil {
+		stop = context.AfterFunc(r.console.Stopping, cancel)
+	}
+	body := progressReader{ctx, http.MaxBytesReader(r.w, r.http.Body, maxUpload), http.NewResponseController(r.w)}
+	end = func() {
+		_, _ = io.Copy(io.Discard, body) // the rest
+		stop()
+		cancel()
+	}
+	r.http.Body = io.NopCloser(body)
+	parts, err := r.http.MultipartReader()
+	if err != nil {
+		return form, end, atrium.Errorf(atrium.CodeUnsupportedMediaType, "The form has no file.")
+	}
+	form.fields = url.Values{}
+	for range maxFields {
+		part, err := parts.NextPart()
+		if err != nil {
+			return form, end, uploadError(err)
+		}
+		if part.FileName() != "" || part.FormName() == "file" {
+			form.name, form.file = part.FileName(), part
+			return form, end, emptyFile(form.name)
+		}
+		value, err := io.ReadAll(io.LimitReader(part, maxField))
+		if err != nil {
+			return form, end, uploadError(err)
+		}
+		form.fields.Add(part.FormName(), strings.ToValidUTF8(string(value), "\uFFFD"))
+	}
+	return form, end, atrium.Errorf(atrium.CodeInvalidRequest, "The form has too many fields.")
+}
+
+func emptyFile(name string) error {
+	if name == "" {
+		return atrium.Errorf(atrium.CodeInvalidRequest, "Choose a file.")
+	}
+	return nil
+}
+
+// uploadError returns the error of a form that cannot be read.
+func uploadError(err error) error {
+	if errors.Is(err, io.EOF) {
+		return atrium.Errorf(atrium.CodeInvalidRequest, "Choose a file.")
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, multipart.ErrMessageTooLarge) {
+		return atrium.Errorf(atrium.CodePayloadTooLarge, "The form is too large.")
+	}
+	return atrium.Errorf(atrium.CodeInvalidRequest, "The upload ended before it was complete.").Because(err)
+}
+
+type transferPage struct {
+	Kinds []csvrows.Kind
+
+	// Of the second step for CSV.
+	Kind    csvrows.Kind
+	File    string
+	Columns []csvColumn
+	Header  []string
+	Rows    [][]string
+
+	Result  *importResult
+	Problem string // why a file cannot be read
+}
+
+// A csvColumn is a member with the column that has it.
+type csvColumn struct {
+	csvrows.Field
+	Column int // -1 for none
+}
+
+// An importResult is what an import or a check has found.
+type importResult struct {
+	File  string
+	Check bool
+	Lines int64 `json:"lines"`
+	Added int64 `json:"added"`
+	Same  int64 `json:"same"`
+
+	Faults     []lineFault `json:"faults"`
+	MoreFaults bool        `json:"moreFaults"`
+	Unshown    int         // more faults
+	Refused    string      // why the import ended
+}
+
+type lineFault struct {
+	Line    int64  `json:"line"`
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
+
+// Member returns the member that has the fault; "" for the line.
+func (f lineFault) Member() string { return strings.TrimPrefix(f.Pointer, "/") }
+
+func (c *Console) transferPage(r *request) error {
+	return r.show("transfer", "transfer", "Import and export", transferPage{Kinds: csvrows.Kinds})
+}
+
+// importColumns is the first step for CSV: it shows the first rows, and asks what the columns are.
+func (c *Console) importColumns(r *request) error {
+	if !r.may(atrium.ScopeManage) {
+		return atrium.Errorf(atrium.CodeForbidden, "Only admins may import.")
+	}
+	form, end, err := r.readUpload()
+	defer end()
+	if err != nil {
+		return err
+	}
+	p := transferPage{Kinds: csvrows.Kinds, File: form.name}
+	var ok bool
+	if p.Kind, ok = csvrows.KindOf(form.fields.Get("kind")); !ok {
+		return atrium.Errorf(atrium.CodeInvalidRequest, "Choose what the rows are.")
+	}
+	file, err := csvrows.NewFile(form.file)
+	if err != nil {
+		p.Problem = err.Error()
+		end()
+		return r.show("transfer", "transfer", "Import and export", p)
+	}
+	p.Header = file.Header
+	guessed := p.Kind.Guess(file.Header)
+	for _, f := range p.Kind.Fields {
+		column, ok := guessed[f.Member]
+		if !ok {
+			column = -1
+		}
+		p.Columns = append(p.Columns, csvColumn{f, column})
+	}
+	for len(p.Rows) < previewRows {
+		cells, _, err := file.Next()
+		if _, wrong := errors.AsType[*csvrows.Fault](err); wrong {
+			continue
+		}
+		if err != nil {
+			break
+		}
+		p.Rows = append(p.Rows, cells)
+	}
+	end()
+	return r.show("columns", "transfer", "Import "+form.name, p)
+}
+
+// importFile imports or checks a file of either format.
+func (c *Console) importFile(r *request) error {
+	if !r.may(atrium.ScopeManage) {
+		return atrium.Errorf(atrium.CodeForbidden, "Only admins may import.")
+	}
+	form, end, err := r.readUpload()
+	defer end()
+	if err != nil {
+		return err
+	}
+	result := &importResult{File: form.name, Check: r.query("check") == "true"}
+	p := transferPage{Kinds: csvrows.Kinds, File: form.name, Result: result}
+	lines, faults := form.file, []lineFault(nil)
+	if name := form.fields.Get("kind"); name != "" {
+		rows, err := p.csvLines(form, name)
+		if err != nil {
+			return atrium.Errorf(atrium.CodeInvalidRequest, "%s.", upper(err.Error()))
+		}
+		rows.Refuse = func(f csvrows.Fault) error {
+			if !result.Check || len(faults) == maxRowFaults {
+				return &f
+			}
+			faults = append(faults, lineFault{int64(f.Line), f.Member, f.Detail})
+			return nil
+		}
+		lines = rows
+	}
+	query := url.Values{}
+	if result.Check {
+		query = url.Values{"check": {"true"}, "allFaults": {"true"}}
+	}
+	if form.fields.Get("skip") != "" {
+		query.Set("skipExisting", "true")
+	}
+	upload := &failingReader{from: lines}
+	a, err := r.call(call{method: http.MethodPost, path: "/import", query: query, lines: upload})
+	if err == nil {
+		err = json.Unmarshal(a.body, result)
+	}
+	if err = result.refuse(err, upload.err); err != nil {
+		return err
+	}
+	result.Faults = append(result.Faults, faults...)
+	slices.SortStableFunc(result.Faults, func(a, b lineFault) int { return cmp.Compare(a.Line, b.Line) })
+	if more := len(result.Faults) - shownFaults; more > 0 {
+		result.Faults, result.Unshown = result.Faults[:shownFaults], more
+	}
+	end()                                // browsers show a response after they have sent everything
+	if result.Check && p.Header != nil { // the columns are chosen already
+		return r.show("columns", "transfer", "Import "+form.name, p)
+	}
+	return r.show("transfer", "transfer", "Import and export", p)
+}
+
+// A failingReader keeps the error of the reader that it reads.
+type failingReader struct {
+	from io.Reader
+	err  error
+}
+
+func (f *failingReader) Read(b []byte) (int, error) {
+	n, err := f.from.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		f.err = err
+	}
+	return n, err
+}
+
+// refuse takes the error of an import, and that of reading its file. It returns an error that is not about
+// the file.
+func (i *importResult) refuse(err, reading error) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := asError(err)
+	if !ok || rest.Info(e.Code).Status >= http.StatusInternalServerError && reading == nil || e.Code == atrium.CodeForbidden || e.Code == atrium.CodeUnauthenticated {
+		return err
+	}
+	detail, _, _ := strings.Cut(e.Detail, " All lines before ")
+	i.Refused = detail + " The lines before it may be stored: correct the file, and import it again."
+	if fault, ok := errors.AsType[*csvrows.Fault](reading); ok {
+		i.Refused = upper(fault.Error()) + ". The rows before it may be stored: correct the file, and import it again without those that exist."
+		return nil
+	}
+	for _, f := range e.Faults {
+		number, member, _ := strings.Cut(strings.TrimPrefix(f.Where, "/"), "/")
+		line, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			continue
+		}
+		i.Faults = append(i.Faults, lineFault{line, member, f.Detail})
+	}
+	return nil
+}
+
+// csvLines returns the rows of an upload as lines, and keeps the columns that were chosen.
+func (p *transferPage) csvLines(form uploadForm, name string) (*csvrows.Lines, error) {
+	kind, ok := csvrows.KindOf(name)
+	if !ok {
+		return nil, errors.New("choose what the rows are")
+	}
+	file, err := csvrows.NewFile(form.file)
+	if err != nil {
+		return nil, err
+	}
+	p.Kind, p.Header = kind, file.Header
+	columns := csvrows.Columns{}
+	for _, f := range kind.Fields {
+		heading := form.fields.Get("column:" + f.Member)
+		if heading == "" {
+			p.Columns = append(p.Columns, csvColumn{f, -1})
+			continue
+		}
+		number, title, _ := strings.Cut(heading, ":")
+		i, err := strconv.Atoi(number)
+		if err != nil || i < 0 || i >= len(file.Header) || shorten(maxHeading, file.Header[i]) != title {
+			return nil, fmt.Errorf("the column %q is not in this file: choose the same file again", title)
+		}
+		columns[f.Member] = i
+		p.Columns = append(p.Columns, csvColumn{f, i})
+	}
+	return csvrows.NewLines(file, kind, columns)
+}
+
+// maxHeading is how much of the heading of a column is compared, in code points.
+const maxHeading = 100
+
+// Choice returns the value of a column in a form: its index and its heading.
+func (p transferPage) Choice(i int) string {
+	return strconv.Itoa(i) + ":" + shorten(maxHeading, p.Header[i])
+}
+
+// upper returns a text that begins with a capital.
+func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

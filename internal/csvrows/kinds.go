@@ -1,0 +1,132 @@
+package csvrows
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// A Kind is a kind of record that rows can become.
+type Kind struct {
+	Name   string // of the records, in plural
+	Record string // the kind of the lines of an import
+	Fields []Field
+}
+
+// A Field is a member of the records that a column can have.
+type Field struct {
+	Member, Title string
+	Required      bool
+
+	headings []string // which columns have it, in normal form
+}
+
+// Kinds are all kinds.
+var Kinds = []Kind{
+	{"accounts", "account", []Field{
+		{"domain", "Domain", true, []string{"domain", "domainname", "website", "websiteurl", "web", "url", "site", "homepage", "companydomain"}},
+		{"name", "Name", false, []string{"name", "company", "companyname", "organization", "organisation", "organizationname", "organisationname", "account", "accountname"}},
+	}},
+	{"prospects", "prospect", []Field{
+		{"name", "Name", false, []string{"name", "fullname", "contact", "contactname", "person"}},
+		{"email", "E-mail", false, []string{"email", "emailaddress", "mail"}},
+		{"domain", "Domain", false, []string{"domain", "companydomain", "website", "url"}},
+		{"phoneNumber", "Telephone", false, []string{"phonenumber", "phone", "telephone", "tel", "mobile"}},
+		{"slug", "Slug", false, []string{"slug"}},
+		{"linkedinProfileUrl", "LinkedIn", false, []string{"linkedinprofileurl", "linkedin", "linkedinurl", "linkedinprofile"}},
+	}},
+}
+
+// KindOf returns the kind with a name.
+func KindOf(name string) (k Kind, ok bool) {
+	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
+	if i < 0 {
+		return k, false
+	}
+	return Kinds[i], true
+}
+
+// Columns are the columns of members, by index from 0.
+type Columns map[string]int
+
+// normal returns the letters and digits of a heading in lower case.
+func normal(heading string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, heading)
+}
+
+// Guess returns the columns that usual headings name. A column becomes one member.
+func (k Kind) Guess(header []string) Columns {
+	columns, used := Columns{}, map[int]bool{}
+	for _, f := range k.Fields {
+	headings:
+		for _, heading := range f.headings {
+			for i, text := range header {
+				if normal(text) == heading && !used[i] {
+					columns[f.Member], used[i] = i, true
+					break headings
+				}
+			}
+		}
+	}
+	return columns
+}
+
+// Find returns the columns with the headings that members have in a map.
+func (k Kind) Find(header []string, headings map[string]string) (Columns, error) {
+	columns := Columns{}
+	for _, member := range slices.Sorted(maps.Keys(headings)) {
+		i := slices.IndexFunc(header, func(text string) bool { return strings.EqualFold(strings.TrimSpace(text), headings[member]) })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no column %q: the columns are %s", headings[member], quoted(header))
+		}
+		columns[member] = i
+	}
+	return columns, nil
+}
+
+// Check returns what is wrong with the columns of a kind, or nil.
+func (k Kind) Check(columns Columns) error {
+	for member := range columns {
+		if !slices.ContainsFunc(k.Fields, func(f Field) bool { return f.Member == member }) {
+			return fmt.Errorf("%s have no %q: they have %s", k.Name, member, k.members())
+		}
+	}
+	if len(columns) == 0 {
+		return fmt.Errorf("no column is chosen: %s have %s", k.Name, k.members())
+	}
+	for _, f := range k.Fields {
+		if _, ok := columns[f.Member]; f.Required && !ok {
+			return fmt.Errorf("no column is chosen for %s", f.Member)
+		}
+	}
+	return nil
+}
+
+func (k Kind) members() string {
+	var names []string
+	for _, f := range k.Fields {
+		names = append(names, f.Member)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Columns returns the headings for a message.
+func (f *File) Columns() string { return quoted(f.Header) }
+
+// shownColumns is the number of headings in a message.
+const shownColumns = 20
+
+func quoted(header []string) string {
+	var texts []string
+	for _, text := range header[:min(len(header), shownColumns)] {
+		texts = append(texts, fmt.Sprintf("%q", text))
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,115 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"atrium"
+)
+
+// A file of CSV is previewed, checked and imported, each time from an upload; nothing is kept in between.
+func TestCSVIsPreviewedCheckedAndImported(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleAdmin)
+		of := "/console/" + string(s.tenants[0])
+		var file strings.Builder
+		file.WriteString("\uFEFFWebsite;Company Name;Notes\r\n")
+		const rows = 3000
+		for i := range rows {
+			fmt.Fprintf(&file, "https://www.org%d.example/;\"Org; \"\"%d\"\"\r\nsecond line\";'=1+1\r\n", i, i)
+		}
+		a := s.upload(of+"/import/columns", url.Values{"kind": {"accounts"}}, file.String(), cookie)
+		for _, want := range []string{"<h1>file.csv: columns</h1>", `<option value="0:Website" selected>`, `<option value="1:Company Name" selected>`, "https://www.org4.example/"} {
+			if !strings.Contains(a.body, want) {
+				t.Errorf("the preview lacks %q", want)
+			}
+		}
+		if strings.Contains(a.body, "org5.example") {
+			t.Error("the preview has more than five rows")
+		}
+		fields := url.Values{"kind": {"accounts"}, "column:domain": {"0:Website"}, "column:name": {"1:Company Name"}, "skip": {"true"}}
+		before := s.changes()
+		if a := s.upload(of+"/import?check=true", fields, file.String(), cookie); !strings.Contains(a.body, "no faults. 3,000 records would be added, 0 exist already. Nothing is stored yet.") {
+			t.Errorf("the check: %s", a.body)
+		}
+		if s.changes() != before {
+			t.Error("a check has changed something")
+		}
+		if a := s.upload(of+"/import", fields, file.String(), cookie); !strings.Contains(a.body, "3,000 records are added, 0 exist already.") {
+			t.Errorf("the import: %s", a.body)
+		}
+		if a := s.upload(of+"/import", fields, file.String(), cookie); !strings.Contains(a.body, "0 records are added, 3,000 exist already.") {
+			t.Errorf("the second import: %s", a.body)
+		}
+		if a := s.ask(http.MethodGet, of+"/accounts?q=org2999.example", nil, cookie); !strings.Contains(a.body, "Org; &#34;2999&#34;\nsecond line") {
+			t.Errorf("the account: %s", a.body)
+		}
+	})
+}
+
+func TestEveryFaultOfAFileIsShownWithItsLine(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleAdmin)
+		of := "/console/" + string(s.tenants[0])
+		fields := url.Values{"kind": {"accounts"}, "column:domain": {"0:domain"}, "column:name": {"1:name"}}
+		file := "domain,name\n,Nobody\nacme.example,Again\na.example,\"B\"C\n<script>,D\nnew.example,New\n"
+		a := s.upload(of+"/import?check=true", fields, file, cookie)
+		for _, want := range []string{`<td class="number">2</td><td>domain</td><td>is empty</td>`, `<td class="number">3</td><td>domain</td><td>another account has it</td>`, `<td class="number">4</td><td></td><td>is not CSV`} {
+			if !strings.Contains(a.body, want) {
+				t.Errorf("the check lacks %q: %s", want, a.body)
+			}
+		}
+		a = s.upload(of+"/import", fields, file, cookie)
+		if !strings.Contains(a.body, "Line 2: domain: is empty. The rows before it may be stored") {
+			t.Errorf("the import: %s", a.body)
+		}
+		a = s.upload(of+"/import", nil, `{"kind":"account","domain":"ok.example"}`+"\n"+`{"kind":"account","domain":""}`+strings.Repeat("\n", 4<<20), cookie)
+		if !strings.Contains(a.body, `<td class="number">2</td><td>domain</td><td>must not be empty</td>`) || strings.Contains(a.body, "fromLine") {
+			t.Errorf("an NDJSON file with a fault and much after it: %s", a.body)
+		}
+		for name, c := range map[string]struct {
+			path   string
+			fields url.Values
+			file   string
+			status int
+		}{
+			"another file":     {"/import", fields, "name,domain\nA,a.example\n", http.StatusBadRequest},
+			"no such kind":     {"/import", url.Values{"kind": {"pages"}}, file, http.StatusBadRequest},
+			"no column":        {"/import", url.Values{"kind": {"accounts"}}, file, http.StatusBadRequest},
+			"UTF-16":           {"/import/columns", url.Values{"kind": {"accounts"}}, "\xff\xfea\x00", http.StatusOK},
+			"too many fields":  {"/import", url.Values{"x": make([]string, 100)}, file, http.StatusBadRequest},
+			"no kind, preview": {"/import/columns", nil, file, http.StatusBadRequest},
+		} {
+			if a := s.upload(of+c.path, c.fields, c.file, cookie); a.StatusCode != c.status || c.status == http.StatusOK && !strings.Contains(a.body, "save it as CSV UTF-8") {
+				t.Errorf("%s: %s %s", name, a.Status, a.body)
+			}
+		}
+		if a := s.ask(http.MethodPost, of+"/import", url.Values{"file": {"x"}}, cookie); a.StatusCode != http.StatusUnsupportedMediaType {
+			t.Errorf("a form without a file: %s", a.Status)
+		}
+	})
+}
+
+// What an export has, an import takes; neither is shown in the browser.
+func TestExportsAreFiles(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleAdmin)
+		of := "/console/" + string(s.tenants[0])
+		for path, want := range map[string]string{"/export.ndjson": `"domain":"acme.example"`, "/audit.ndjson": `"action":"import"`} {
+			a := s.ask(http.MethodGet, of+path, nil, cookie)
+			if a.StatusCode != http.StatusOK || !strings.Contains(a.body, want) || a.Header.Get("Content-Disposition") != `attachment; filename="`+path[1:]+`"` || a.Header.Get("X-Content-Type-Options") != "nosniff" || a.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s: %s %v", path, a.Status, a.Header)
+			}
+		}
+		everything := s.ask(http.MethodGet, of+"/export.ndjson", nil, cookie).body
+		if a := s.upload(of+"/import", nil, everything, cookie); !strings.Contains(a.body, "0 records are added, 8 exist already.") {
+			t.Errorf("the export is not what an import takes: %s", a.body)
+		}
+	})
+}
