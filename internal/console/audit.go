@@ -1,6 +1,18 @@
 package console
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+	"atrium/internal/auditlog"
+)
 
 // A record is a record of the audit log as the API shows it.
 type record struct {
@@ -25,18 +37,89 @@ func (r record) Tree() node {
 }
 
 type auditPage struct {
-	Subject, Actor, Action string
-	Records                list[record]
+	Subject, Actor, Action, Since, Until string
+	Records                              list[record]
+	Verified                             *verification // nil if it was not asked for
+}
+
+// A verification is the result of verifying the audit log.
+type verification struct {
+	auditlog.Report
+	Against string // the head that the log had to contain; "" for none
 }
 
 // auditFilters are the parameters of the list of audit records.
 var auditFilters = []string{"subject", "actor", "action", "since", "until"}
 
-func (c *Console) listAudit(r *request) error {
-	p := auditPage{Subject: r.query("subject"), Actor: r.query("actor"), Action: r.query("action")}
+func (c *Console) listAudit(r *request) error { return r.showAudit(nil) }
+
+func (r *request) showAudit(verified *verification) error {
+	p := auditPage{
+		Subject: r.query("subject"), Actor: r.query("actor"), Action: r.query("action"), Since: r.query("since"), Until: r.query("until"),
+		Verified: verified,
+	}
 	var err error
 	if p.Records, err = readList[record](r, "/audit", auditFilters...); err != nil {
 		return err
 	}
 	return r.show("audit", "audit", "Audit log", p)
+}
+
+// verifyAudit verifies the audit log as the command line does: it reads an export. The log must contain the head
+// that the user has entered, or its present one.
+func (c *Console) verifyAudit(r *request) error {
+	known, against, err := r.knownHead()
+	if err != nil {
+		return err
+	}
+	read, write := io.Pipe()
+	type result struct {
+		report auditlog.Report
+		err    error
+	}
+	verified := make(chan result, 1)
+	go func() {
+		report, err := auditlog.VerifyLines(read, r.tenant, known)
+		_, _ = io.Copy(io.Discard, read) // the rest, after a fault
+		verified <- result{report, err}
+	}()
+	aborted := true
+	defer func() {
+		if aborted { // by a panic of the call
+			_ = write.CloseWithError(http.ErrAbortHandler)
+		}
+	}()
+	err = r.streamCall("/audit/export", func(http.Header) {}, write)
+	aborted = false
+	_ = write.CloseWithError(err) // nil is the end
+	done := <-verified
+	if err = errors.Join(err, done.err); err != nil {
+		return err
+	}
+	if err := http.NewResponseController(r.w).SetWriteDeadline(time.Now().Add(partTimeout)); err != nil {
+		return err
+	}
+	r.http = r.http.WithContext(r.http.Context())
+	r.http.URL = &url.URL{Path: r.path("audit")} // the addresses of other pages do not verify again
+	return r.showAudit(&verification{done.report, against})
+}
+
+// knownHead returns the head that the log must contain, and its text if the user has entered it.
+func (r *request) knownHead() (known *auditlog.Head, entered string, err error) {
+	if entered = r.query("head"); entered != "" {
+		head, ok := auditlog.ParseHead(entered)
+		if !ok {
+			return nil, "", atrium.Errorf(atrium.CodeInvalidRequest, "A head is a number, a colon and 64 digits of 0-9 and a-f, as a verification or atrium audit head shows it.")
+		}
+		return &head, entered, nil
+	}
+	var present struct {
+		Number int64  `json:"number"`
+		Hash   string `json:"hash"`
+	}
+	if _, err := r.get(&present, "/audit/head", nil); err != nil || present.Number == 0 {
+		return nil, "", err
+	}
+	hash, err := hex.DecodeString(present.Hash)
+	return &auditlog.Head{Number: present.Number, Hash: hash}, "", err
 }

@@ -151,6 +151,7 @@ func (c *Console) streams() map[string]page {
 		"GET /people.csv":      csvOf("/users", "people.csv", "atrium users list -o csv"),
 		"GET /audit.csv":       csvOf("/audit", "audit.csv", "atrium audit list -o csv", auditFilters...),
 		"GET /export.ndjson":   export("/export", "export.ndjson"),
+		"GET /audit/verify":    c.verifyAudit,
 		"GET /audit.ndjson":    export("/audit/export", "audit.ndjson"),
 		"POST /import":         c.importFile,
 		"POST /import/columns": c.importColumns,

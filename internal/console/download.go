@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -46,7 +47,7 @@ func csvOf(path, file, command string, names ...string) page {
 	return func(r *request) error {
 		query := url.Values{}
 		for _, name := range names {
-			if value := r.query(name); value != "" {
+			if value := r.filter(name); value != "" {
 				query.Set(name, value)
 			}
 		}
@@ -144,33 +145,42 @@ func attach(h http.Header, contentType, file string) {
 // export returns the download of a stream of the API.
 func export(path, file string) page {
 	return func(r *request) error {
-		inner, err := r.newCall(call{method: http.MethodGet, path: path})
-		if err != nil {
-			return err
-		}
-		w := &passThrough{recorder: recorder{header: http.Header{}}, to: r.w, file: file}
-		r.console.API.ServeHTTP(w, inner)
-		if w.status >= http.StatusBadRequest {
-			return problemOf(&w.recorder)
-		}
-		return nil
+		return r.streamCall(path, func(h http.Header) {
+			attach(r.w.Header(), h.Get("Content-Type"), file)
+			r.w.WriteHeader(http.StatusOK)
+		}, r.w)
 	}
 }
 
-// A passThrough is the http.ResponseWriter of a call whose body the browser gets while it is generated. It
+// streamCall reads a stream of the API and writes it to a writer while it is generated. begin is called first,
+// with the headers of the stream, unless the call fails.
+func (r *request) streamCall(path string, begin func(http.Header), to io.Writer) error {
+	inner, err := r.newCall(call{method: http.MethodGet, path: path})
+	if err != nil {
+		return err
+	}
+	w := &passThrough{recorder: recorder{header: http.Header{}}, begin: begin, to: to, browser: r.w}
+	r.console.API.ServeHTTP(w, inner)
+	if w.status >= http.StatusBadRequest {
+		return problemOf(&w.recorder)
+	}
+	return nil
+}
+
+// A passThrough is the http.ResponseWriter of a call whose body is written elsewhere while it is generated. It
 // keeps an error.
 type passThrough struct {
 	recorder
-	to   http.ResponseWriter
-	file string
+	begin   func(http.Header)
+	to      io.Writer
+	browser http.ResponseWriter
 }
 
 func (w *passThrough) WriteHeader(status int) {
 	before := w.status
 	w.recorder.WriteHeader(status)
 	if before == 0 && w.status == http.StatusOK {
-		attach(w.to.Header(), w.header.Get("Content-Type"), w.file)
-		w.to.WriteHeader(status)
+		w.begin(w.header)
 	}
 }
 
@@ -182,13 +192,13 @@ func (w *passThrough) Write(b []byte) (int, error) {
 	return w.to.Write(b)
 }
 
-// Flush and the deadlines are those of the browser's connection.
-func (w *passThrough) Flush() { _ = http.NewResponseController(w.to).Flush() }
+// Flush has no effect: the connection has a small buffer. The deadlines are those of the browser's connection.
+func (w *passThrough) Flush() {}
 
 func (w *passThrough) SetReadDeadline(at time.Time) error {
-	return http.NewResponseController(w.to).SetReadDeadline(at)
+	return http.NewResponseController(w.browser).SetReadDeadline(at)
 }
 
 func (w *passThrough) SetWriteDeadline(at time.Time) error {
-	return http.NewResponseController(w.to).SetWriteDeadline(at)
+	return http.NewResponseController(w.browser).SetWriteDeadline(at)
 }

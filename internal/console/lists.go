@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"strconv"
+	"time"
 )
 
 // A list is a page of a list of the API.
@@ -27,7 +28,7 @@ func readList[T any](r *request, path string, names ...string) (list[T], error) 
 	query, shown := url.Values{}, url.Values{}
 	for _, name := range names {
 		if value := r.query(name); value != "" {
-			query.Set(name, value)
+			query.Set(name, r.filter(name))
 			shown.Set(name, value)
 		}
 	}
@@ -60,6 +61,17 @@ func readPages[T any](r *request, path string, query, shown url.Values) (all lis
 		shown.Del("cursor")
 	}
 	return all, nil
+}
+
+// filter returns a parameter of a list as the API takes it. Fields of forms have times without seconds and zone.
+func (r *request) filter(name string) string {
+	value := r.query(name)
+	if name == "since" || name == "until" {
+		if at, err := time.Parse("2006-01-02T15:04", value); err == nil {
+			return at.Format(time.RFC3339)
+		}
+	}
+	return value
 }
 
 // address returns a path with parameters.

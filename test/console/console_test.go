@@ -239,6 +239,7 @@ var places = map[string]place{
 	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/schedule":                                       {atrium.ScopeManagePages, url.Values{"publishAt": {"2999-01-01T00:00"}}},
 	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences":                                      {atrium.ScopeManagePages, url.Values{"name": {"New"}}},
 	"GET /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1": {},
+	"GET /console/{tenant}/audit/verify":                                                                            {},
 	"GET /console/{tenant}/transfer":                                                                                {},
 	"GET /console/{tenant}/export.ndjson":                                                                           {},
 	"GET /console/{tenant}/audit.ndjson":                                                                            {},

@@ -1,0 +1,61 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+)
+
+// A verification in the console says which rows are sound, and which one is wrong.
+func TestTheAuditLogIsVerifiedInTheConsole(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleViewer)
+		of := "/console/" + string(s.tenants[0]) + "/audit"
+		head, err := s.store.AuditHead(t.Context(), s.tenants[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf("%d:%x", head.Number, head.Hash)
+		sound := fmt.Sprintf("The audit log is sound from row 1 to row %d.", head.Number)
+		if a := s.ask(http.MethodGet, of+"/verify", nil, cookie); !strings.Contains(a.body, sound) || !strings.Contains(a.body, text) {
+			t.Errorf("%s %s", a.Status, a.body)
+		}
+		s.user(s.tenants[0], atrium.RoleViewer) // one more row
+		if a := s.ask(http.MethodGet, of+"/verify?head="+text, nil, cookie); !strings.Contains(a.body, "It contains the head that you entered.") {
+			t.Errorf("%s %s", a.Status, a.body)
+		}
+		forged := fmt.Sprintf("%d:%064d", head.Number, 0)
+		if a := s.ask(http.MethodGet, of+"/verify?head="+forged, nil, cookie); !strings.Contains(a.body, fmt.Sprintf("The audit log is not sound: the head at row %d does not match the chain.", head.Number)) {
+			t.Errorf("%s %s", a.Status, a.body)
+		}
+		if a := s.ask(http.MethodGet, of+"/verify", nil, cookie); strings.Contains(a.body, "/audit/verify?cursor") || !strings.Contains(a.body, of+".csv\"") {
+			t.Errorf("the links of the page verify again: %s", a.body)
+		}
+		if a := s.ask(http.MethodGet, of+"/verify?head=1", nil, cookie); a.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s %s", a.Status, a.body)
+		}
+	})
+}
+
+func TestAuditRecordsAreFoundByTime(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleViewer)
+		of := "/console/" + string(s.tenants[0]) + "/audit"
+		tomorrow := time.Now().UTC().Add(24 * time.Hour).Format("2006-01-02T15:04")
+		for query, want := range map[string]bool{"since=" + tomorrow: false, "until=" + tomorrow: true, "since=2026-01-01T00:00:00Z": true} {
+			for _, path := range []string{"", ".csv"} {
+				a := s.ask(http.MethodGet, of+path+"?"+strings.Replace(query, "+", url.QueryEscape("+"), 1), nil, cookie)
+				if a.StatusCode != http.StatusOK || strings.Contains(a.body, "user.create") != want {
+					t.Errorf("%s?%s: %s, want records %v", path, query, a.Status, want)
+				}
+			}
+		}
+	})
+}
