@@ -113,10 +113,22 @@ for (const list of document.querySelectorAll('.rows')) {
 // In a narrow window, the sections are a row that may be wider than the window.
 document.querySelector('nav a[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
 
+// "?" shows the shortcuts. The dialog is not modal: the page stays usable. Closing it gives the focus back.
+const shortcuts = document.getElementById('shortcuts')
+const showShortcuts = () => shortcuts?.open ? shortcuts.close() : shortcuts?.show()
+if (shortcuts) {
+  const button = document.getElementById('shortcuts-button')
+  button.hidden = false
+  button.addEventListener('click', showShortcuts)
+  document.getElementById('shortcuts-close').addEventListener('click', showShortcuts)
+}
+
 // "/" goes to the search, "g" and the first letter of a section to that section.
 let afterG = false
 document.addEventListener('keydown', event => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input, select, textarea')) return
+  if (event.key === '?') return showShortcuts()
+  if (event.key === 'Escape' && shortcuts?.open) return shortcuts.close()
   if (event.key === '/') {
     const search = document.querySelector('[data-search]')
     if (search) {
