@@ -16,7 +16,7 @@ type SessionStore interface {
 	LoginLink(ctx context.Context, id atrium.LoginLinkID) (link atrium.LoginLink, secretHash []byte, err error)
 
 	// UseLoginLink deletes a login link and begins a session of its user, whose times it sets.
-	UseLoginLink(ctx context.Context, link atrium.LoginLink, session atrium.Session, secretHash []byte) (atrium.Session, error)
+	UseLoginLink(ctx context.Context, link atrium.LoginLink, session atrium.Session, secretHash []byte, requestID string) (atrium.Session, error)
 
 	// Session returns a session, its user, and the hash of its secret.
 	Session(ctx context.Context, id atrium.SessionID) (session atrium.Session, u atrium.User, secretHash []byte, err error)
@@ -53,7 +53,7 @@ func invalidLink() error {
 // SignIn uses a login link, which a client has sent, and returns the token of the session that it begins. The
 // error's code is atrium.CodeUnauthenticated for a link that does not work, and atrium.CodeRateLimited if the
 // client has sent too many of these or of invalid keys.
-func (s *Sessions) SignIn(ctx context.Context, from netip.Addr, link, userAgent string) (token string, session atrium.Session, err error) {
+func (s *Sessions) SignIn(ctx context.Context, from netip.Addr, link, userAgent, requestID string) (token string, session atrium.Session, err error) {
 	from = limit.Network(from)
 	b := s.failures.Take(from)
 	if !b.OK {
@@ -75,7 +75,7 @@ func (s *Sessions) SignIn(ctx context.Context, from netip.Addr, link, userAgent 
 	session.ID = atrium.NewID[atrium.SessionID]()
 	session.Browser = atrium.BrowserOf(userAgent)
 	token, hash = newText(sessionPrefix, string(session.ID[len(session.ID.Prefix()):]))
-	session, err = s.store.UseLoginLink(ctx, found, session, hash)
+	session, err = s.store.UseLoginLink(ctx, found, session, hash, requestID)
 	if atrium.CodeOf(err) == atrium.CodeNotFound {
 		err = invalidLink() // another request was first
 	}

@@ -37,7 +37,7 @@ func (s *sessionStore) LoginLink(_ context.Context, id atrium.LoginLinkID) (atri
 	return s.link, s.hash, nil
 }
 
-func (s *sessionStore) UseLoginLink(_ context.Context, link atrium.LoginLink, session atrium.Session, hash []byte) (atrium.Session, error) {
+func (s *sessionStore) UseLoginLink(_ context.Context, link atrium.LoginLink, session atrium.Session, hash []byte, _ string) (atrium.Session, error) {
 	if s.hash == nil {
 		return session, atrium.NotFound()
 	}
@@ -86,7 +86,7 @@ func inSessions(t *testing.T, role atrium.Role, f func(t *testing.T, s *sessionS
 
 func signIn(t *testing.T, a *auth.Sessions, link string) string {
 	t.Helper()
-	token, _, err := a.SignIn(t.Context(), client, link, "Mozilla/5.0")
+	token, _, err := a.SignIn(t.Context(), client, link, "Mozilla/5.0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestALoginLinkSignsInOnce(t *testing.T) {
 		if s.session.Browser != "Mozilla/5.0" {
 			t.Errorf("the browser is %q", s.session.Browser)
 		}
-		_, _, err = a.SignIn(t.Context(), client, link, "")
+		_, _, err = a.SignIn(t.Context(), client, link, "", "")
 		if atrium.CodeOf(err) != atrium.CodeUnauthenticated {
 			t.Errorf("the second time: %v", err)
 		}
@@ -115,10 +115,10 @@ func TestALoginLinkSignsInOnce(t *testing.T) {
 
 func TestEveryLinkThatDoesNotWorkGetsTheSameError(t *testing.T) {
 	inSessions(t, atrium.RoleViewer, func(t *testing.T, _ *sessionStore, a *auth.Sessions, link string) {
-		_, _, first := a.SignIn(t.Context(), client, "", "")
+		_, _, first := a.SignIn(t.Context(), client, "", "", "")
 		_, unknown, _ := auth.NewLoginToken()
 		for _, wrong := range []string{unknown, link[1:], link + "0", swap(link, len(link)-8), strings.Replace(link, "atl_", "atr_", 1)} {
-			if _, _, err := a.SignIn(t.Context(), client, wrong, ""); err == nil || err.Error() != first.Error() {
+			if _, _, err := a.SignIn(t.Context(), client, wrong, "", ""); err == nil || err.Error() != first.Error() {
 				t.Errorf("%q: %v, want %v", wrong, err, first)
 			}
 		}
@@ -130,15 +130,15 @@ func TestAClientCannotGuessLinks(t *testing.T) {
 	inSessions(t, atrium.RoleViewer, func(t *testing.T, s *sessionStore, a *auth.Sessions, link string) {
 		for range 2 * allowed {
 			_, unknown, _ := auth.NewLoginToken()
-			_, _, _ = a.SignIn(t.Context(), client, unknown, "")
+			_, _, _ = a.SignIn(t.Context(), client, unknown, "", "")
 		}
 		if s.lookups > allowed {
 			t.Errorf("%d lookups for one client", s.lookups)
 		}
-		if _, _, err := a.SignIn(t.Context(), client, link, ""); atrium.CodeOf(err) != atrium.CodeRateLimited {
+		if _, _, err := a.SignIn(t.Context(), client, link, "", ""); atrium.CodeOf(err) != atrium.CodeRateLimited {
 			t.Errorf("above the rate: %v", err)
 		}
-		if _, _, err := a.SignIn(t.Context(), netip.MustParseAddr("198.51.100.1"), link, ""); err != nil {
+		if _, _, err := a.SignIn(t.Context(), netip.MustParseAddr("198.51.100.1"), link, "", ""); err != nil {
 			t.Errorf("another client: %v", err)
 		}
 	})
@@ -148,7 +148,7 @@ func TestASignInThatTheStoreCannotAnswerDoesNotCount(t *testing.T) {
 	inSessions(t, atrium.RoleViewer, func(t *testing.T, s *sessionStore, a *auth.Sessions, link string) {
 		s.err = errors.New("no database")
 		for range 2 * allowed {
-			if _, _, err := a.SignIn(t.Context(), client, link, ""); atrium.CodeOf(err) != atrium.CodeUnavailable {
+			if _, _, err := a.SignIn(t.Context(), client, link, "", ""); atrium.CodeOf(err) != atrium.CodeUnavailable {
 				t.Fatal(err)
 			}
 		}
@@ -185,7 +185,7 @@ func TestASessionWorksUntilItEnds(t *testing.T) {
 func TestAnErrorOfTheStoreIsNoSession(t *testing.T) {
 	inSessions(t, atrium.RoleViewer, func(t *testing.T, s *sessionStore, _ *auth.Sessions, link string) {
 		a := auth.NewSessions(expired{s}, time.Now, nil)
-		if _, _, err := a.SignIn(t.Context(), client, link, ""); atrium.CodeOf(err) != atrium.CodeUnauthenticated {
+		if _, _, err := a.SignIn(t.Context(), client, link, "", ""); atrium.CodeOf(err) != atrium.CodeUnauthenticated {
 			t.Errorf("an expired link: %v", err)
 		}
 		token := signIn(t, auth.NewSessions(s, time.Now, nil), link)

@@ -28,7 +28,7 @@ func (s *oneUser) LoginLink(context.Context, atrium.LoginLinkID) (atrium.LoginLi
 	return s.link, s.hash, nil
 }
 
-func (s *oneUser) UseLoginLink(_ context.Context, link atrium.LoginLink, session atrium.Session, hash []byte) (atrium.Session, error) {
+func (s *oneUser) UseLoginLink(_ context.Context, link atrium.LoginLink, session atrium.Session, hash []byte, _ string) (atrium.Session, error) {
 	session.TenantID, session.UsedAt = link.TenantID, atrium.At(time.Now())
 	s.session, s.secret = session, hash
 	return session, nil
@@ -57,7 +57,7 @@ func newLimitedSession(t *testing.T) (c *Console, ask func(method, path string, 
 	id, link, hash := auth.NewLoginToken()
 	tenant = atrium.NewID[atrium.TenantID]()
 	sessions := auth.NewSessions(&oneUser{link: atrium.LoginLink{ID: id, TenantID: tenant}, hash: hash}, time.Now, nil)
-	token, _, err := sessions.SignIn(t.Context(), limit.Address("192.0.2.1:1"), link, "")
+	token, _, err := sessions.SignIn(t.Context(), limit.Address("192.0.2.1:1"), link, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := rest.ExchangeOf(w)
-	token, session, err := c.Sessions.SignIn(r.Context(), x.Client, r.PostForm.Get("token"), r.UserAgent())
+	token, session, err := c.Sessions.SignIn(r.Context(), x.Client, r.PostForm.Get("token"), r.UserAgent(), x.RequestID)
 	switch {
 	case atrium.CodeOf(err) == atrium.CodeUnauthenticated:
 		e, _ := asError(err)

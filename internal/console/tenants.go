@@ -9,8 +9,14 @@ import (
 	"atrium"
 )
 
-// nothing is the page of a path that does not exist.
-func nothing(*request) error { return atrium.NotFound() }
+// nothing is the page of a path that does not exist. A slash after the path of the console is ignored.
+func nothing(r *request) error {
+	if r.http.URL.Path == prefix+"/" {
+		http.Redirect(r.w, r.http, prefix, http.StatusMovedPermanently)
+		return nil
+	}
+	return atrium.NotFound()
+}
 
 // home shows a user its tenant, and an operator the list of tenants.
 func (c *Console) home(r *request) error {

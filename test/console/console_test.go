@@ -551,6 +551,33 @@ func TestASignInBeginsANewSession(t *testing.T) {
 	})
 }
 
+// The log line and the audit record of a sign-in have the same request.
+func TestASignInIsRecordedWithItsRequest(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		a := s.ask(http.MethodPost, "/console/login", url.Values{"token": {s.link(s.tenants[0], s.user(s.tenants[0], atrium.RoleViewer))}}, "X-Request-Id: signing.in")
+		if a.StatusCode != http.StatusSeeOther {
+			t.Fatalf("sign-in: %s %s", a.Status, a.body)
+		}
+		records, _, err := s.store.AuditRows(t.Context(), s.tenants[0], atrium.AuditFilter{Action: "session.create"}, 0, 1)
+		if err != nil || len(records) != 1 || records[0].RequestID != "signing.in" {
+			t.Errorf("records of sign-ins: %+v, %v", records, err)
+		}
+	})
+}
+
+func TestATrailingSlashLeadsToTheConsole(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		if a := s.ask(http.MethodGet, "/console/", nil, s.signIn(atrium.RoleViewer)); a.StatusCode != http.StatusMovedPermanently || a.Header.Get("Location") != "/console" {
+			t.Errorf("%s, to %q", a.Status, a.Header.Get("Location"))
+		}
+		if a := s.ask(http.MethodGet, "/console/", nil); a.Header.Get("Location") != "/console/login" {
+			t.Errorf("without a session: %s, to %q", a.Status, a.Header.Get("Location"))
+		}
+	})
+}
+
 func TestTheManagementAPIAcceptsNoSession(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t

@@ -55,8 +55,8 @@ func chainOf(tenant atrium.TenantID) atrium.TenantID {
 
 // UseLoginLink deletes a login link and begins a session of its user, whose times it sets. It returns
 // NotFound if the link was used or has expired: a link begins one session.
-func (s *Store) UseLoginLink(ctx context.Context, link atrium.LoginLink, session atrium.Session, hash []byte) (atrium.Session, error) {
-	c := atrium.Change{TenantID: chainOf(link.TenantID), Actor: string(link.UserID)}
+func (s *Store) UseLoginLink(ctx context.Context, link atrium.LoginLink, session atrium.Session, hash []byte, requestID string) (atrium.Session, error) {
+	c := atrium.Change{TenantID: chainOf(link.TenantID), Actor: string(link.UserID), RequestID: requestID}
 	made, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.Session, error) {
 		u, err := lockUser(tx, link.UserID)
 		if err != nil {

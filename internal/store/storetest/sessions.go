@@ -27,7 +27,7 @@ func (e *env) newLink(t tb, u atrium.User) atrium.LoginLink {
 }
 
 func (e *env) useLink(t tb, link atrium.LoginLink) (atrium.Session, error) {
-	return e.UseLoginLink(t.Context(), link, atrium.Session{ID: atrium.NewID[atrium.SessionID](), Browser: "Browser/1"}, secretHash(2))
+	return e.UseLoginLink(t.Context(), link, atrium.Session{ID: atrium.NewID[atrium.SessionID](), Browser: "Browser/1"}, secretHash(2), "req_signin")
 }
 
 func (e *env) signIn(t tb, u atrium.User) atrium.Session {
