@@ -16,8 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// foreign are the metrics of Prometheus and its node exporter.
-var foreign = []string{"up", "node_filesystem_avail_bytes", "node_filesystem_size_bytes", "node_filesystem_readonly"}
+// foreign are the metrics of Prometheus and its node exporter, and that of the unit of backups.
+var foreign = []string{"atrium_backup_last_success_timestamp_seconds", "up", "node_filesystem_avail_bytes", "node_filesystem_size_bytes", "node_filesystem_readonly"}
 
 // part matches the suffix of a histogram's series.
 var part = regexp.MustCompile(`_(bucket|count|sum)$`)
