@@ -51,7 +51,7 @@ test-citus: ## Run the store suite and the tests of scripts, races and faults on
 	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run 'Citus' ./test/nodes
 
 .PHONY: prepare
-prepare: ## Install the test dependencies: a C compiler for the race detector, a browser, PostgreSQL, PgBouncer, HAProxy and promtool
+prepare: ## Install the test dependencies: a C compiler for the race detector, a browser, PostgreSQL, PgBouncer, HAProxy, promtool and systemd-analyze
 	@scripts/prepare
 
 FUZZTIME ?= 1m
