@@ -34,7 +34,7 @@ type server struct{ *testing.M }
 
 func (s server) Run() int { return postgrestest.Main(s.M) }
 
-// The scripts are the specification of the command line. In addition to the standard commands of
+// The scripts are the specification of the command line. $DEPLOY is the directory deploy. In addition to the standard commands of
 // testscript, they can use:
 //
 //	exits CODE COMMAND…          run COMMAND; its exit code is CODE
@@ -74,6 +74,10 @@ func TestCommandLineOnPostgreSQL(t *testing.T) {
 
 func runScripts(t *testing.T, p testscript.Params, setup func(*testscript.Env)) {
 	t.Helper()
+	deploy, err := filepath.Abs("../../deploy")
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
 		"exits": exits, "json": jsonMembers, "same": same, "waitaddr": waitAddr, "waitline": waitLine,
 		"http": httpRequest, "post": post, "sql": runSQL, "refused": expectRefused, "curls": curls,
@@ -81,6 +85,7 @@ func runScripts(t *testing.T, p testscript.Params, setup func(*testscript.Env)) 
 	p.Setup = func(env *testscript.Env) error {
 		env.Setenv("GORACE", "atexit_sleep_ms=0") // report races without a delay at exit
 		env.Setenv("ATRIUM_LOG_FORMAT", "text")   // waitaddr parses it
+		env.Setenv("DEPLOY", deploy)
 		if setup != nil {
 			setup(env)
 		}

@@ -20,6 +20,8 @@ var pages = map[string]string{
 	"atrium.service":        "operations.md",
 	"atrium-backup.service": "backup.md",
 	"atrium-backup.timer":   "backup.md",
+	"atrium-audit.service":  "audit.md",
+	"atrium-audit.timer":    "audit.md",
 }
 
 func read(t *testing.T, path ...string) string {
@@ -100,9 +102,11 @@ func TestDocumentationShowsTheUnits(t *testing.T) {
 
 // What runs next to the server uses its settings, so that it cannot work on another database.
 func TestUnitsUseTheSameSettings(t *testing.T) {
-	settings := regexp.MustCompile(`(?m)^(User|Environment|StateDirectory|StateDirectoryMode)=.*$`)
+	settings := regexp.MustCompile(`(?m)^(User|Environment=ATRIUM_\w+|StateDirectory|StateDirectoryMode)=.*$`)
 	want := strings.Join(settings.FindAllString(read(t, "deploy", "systemd", "atrium.service"), -1), "\n")
-	if got := strings.Join(settings.FindAllString(read(t, "deploy", "systemd", "atrium-backup.service"), -1), "\n"); got != want {
-		t.Errorf("the backup uses\n%s\nthe server\n%s", got, want)
+	for _, unit := range []string{"atrium-backup.service", "atrium-audit.service"} {
+		if got := strings.Join(settings.FindAllString(read(t, "deploy", "systemd", unit), -1), "\n"); got != want {
+			t.Errorf("%s uses\n%s\nthe server\n%s", unit, got, want)
+		}
 	}
 }
