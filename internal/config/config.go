@@ -149,9 +149,9 @@ type Config struct {
 	ResponseCache Size
 
 	// Maximum requests in flight, not counting imports and exports. One tenant may have
-	// half of them; several tenants share them fairly. Up to as many more requests of each
-	// tenant wait, for request-wait at most. 0 is unlimited. On PostgreSQL, the maximum is 32
-	// times database-connections.
+	// half of them; several tenants share them fairly. The same number of further
+	// requests per tenant can wait, up to request-wait. 0 is unlimited. On PostgreSQL, the
+	// maximum is 32 times database-connections.
 	MaxRequests int
 
 	// Maximum time that a request waits while max-requests are in flight. Then it gets
