@@ -154,18 +154,61 @@ func TestAlertsUseExistingMetrics(t *testing.T) {
 }
 
 type panel struct {
-	ID         int
-	Type       string
-	Title      string
-	GridPos    struct{ X, Y, W, H int }
-	Datasource struct{ UID string }
-	Targets    []struct {
+	ID          int
+	Type        string
+	Title       string
+	Description string
+	Links       []struct{ Title, URL string }
+	GridPos     struct{ X, Y, W, H int }
+	Datasource  struct{ UID string }
+	Targets     []struct {
 		RefID        string `json:"refId"`
 		Expr         string
 		LegendFormat string
 		Datasource   struct{ UID string }
 	}
 	FieldConfig struct{ Defaults struct{ Unit string } }
+}
+
+// Whoever looks at a panel sees what it shows, and the runbooks of the alerts that use its metrics.
+func TestPanelsAreDescribedAndLinkTheirAlerts(t *testing.T) {
+	runbooks, linked := map[string]string{}, map[string]bool{}
+	for _, r := range rules(t) {
+		runbooks[r.Alert] = r.Annotations["runbook_url"]
+	}
+	for _, p := range readDashboard(t).Panels {
+		if p.Type != "row" && p.Description == "" {
+			t.Errorf("%s has no description", p.Title)
+		}
+		for _, l := range p.Links {
+			if runbooks[l.Title] == "" || l.URL != runbooks[l.Title] {
+				t.Errorf("%s links %s to %q, want %q", p.Title, l.Title, l.URL, runbooks[l.Title])
+			}
+			linked[l.Title] = true
+		}
+	}
+	// These are about metrics that no panel shows: of Prometheus, the node exporter and starts.
+	for _, elsewhere := range []string{"AtriumDown", "AtriumRestarts", "AtriumBackupLate", "DiskFills", "DiskReadOnly"} {
+		linked[elsewhere] = true
+	}
+	for name := range runbooks {
+		if !linked[name] {
+			t.Errorf("no panel links the runbook of %s", name)
+		}
+	}
+}
+
+// Rows group panels. Entries that rules delete belong to tenants, not to the process.
+func TestTheDashboardShowsRetentionUnderTenants(t *testing.T) {
+	row := ""
+	for _, p := range readDashboard(t).Panels {
+		if p.Type == "row" {
+			row = p.Title
+		}
+		if p.Title == "Entries deleted by retention rules" && row != "Tenants" {
+			t.Errorf("%s is in the row %s", p.Title, row)
+		}
+	}
 }
 
 type dashboard struct {
