@@ -48,7 +48,7 @@ refuses a database that has tenants but no demo tenant.`,
 	load, loader := settingsFlags(cmd, defaults)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, _, err := load()
-		if err != nil {
+		if err = errors.Join(err, misspelledTarget(cmd)); err != nil {
 			return err
 		}
 		return serve(cmd.Context(), settings, append(loader.Warnings, misspelledVariables()...), cmd.ErrOrStderr(),

@@ -44,7 +44,7 @@ exits within 8 seconds. A second signal ends it immediately.`,
 	load, loader := settingsFlags(cmd, config.Default())
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, _, err := load()
-		if err != nil {
+		if err = errors.Join(err, misspelledTarget(cmd)); err != nil {
 			logFailure(telemetry.NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel), cmd.ErrOrStderr(), settings, err)
 			return err
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -31,25 +32,32 @@ func misspelledVariables() (all []string) {
 	return all
 }
 
-// checkVariables warns of misspelled variables. It returns an error if the command would work on a
-// different database, server or tenant than the variable names: a backup of the wrong database looks like
-// a good one.
+// checkVariables warns of misspelled variables, and returns the error of misspelledTarget. Servers do both in the
+// format of their log, config and doctor show what they find.
 func checkVariables(cmd *cobra.Command) error {
-	if cmd.Flags().Lookup("database") == nil || cmd.Name() == "doctor" { // doctor reports them itself
+	switch {
+	case cmd.Flags().Lookup("database") == nil, slices.Contains([]string{"serve", "demo", "doctor"}, cmd.Name()):
 		return nil
+	case cmd.Name() != "config":
+		if err := misspelledTarget(cmd); err != nil {
+			return err
+		}
 	}
+	warn(cmd.ErrOrStderr(), misspelledVariables()...)
+	return nil
+}
+
+// misspelledTarget returns an error if the command would work on a different database, server or tenant than
+// a misspelled variable names: a backup of the wrong database looks like a good one.
+func misspelledTarget(cmd *cobra.Command) error {
+	var faults []error
 	for _, m := range config.Misspellings(os.Environ(), otherVariables...) {
 		name := strings.TrimSuffix(m.Known, "_FILE")
-		changed := func(flag string) bool { return cmd.Flags().Changed(flag) }
 		flags, selects := selecting[name]
-		if !selects || cmd.Name() == "config" || cmd.Flags().Lookup(flags[0]) == nil || slices.ContainsFunc(flags, changed) ||
-			os.Getenv(name) != "" || os.Getenv(name+"_FILE") != "" {
-			if cmd.Name() != "serve" && cmd.Name() != "demo" { // which log it
-				warn(cmd.ErrOrStderr(), m.String())
-			}
-			continue
+		if selects && cmd.Flags().Lookup(flags[0]) != nil && !slices.ContainsFunc(flags, cmd.Flags().Changed) &&
+			os.Getenv(name) == "" && os.Getenv(name+"_FILE") == "" {
+			faults = append(faults, usageError{fmt.Errorf("%s Rename or unset %s, or pass --%s", m, m.Name, flags[0])})
 		}
-		return fmt.Errorf("%s Rename or unset %s, or pass --%s", m, m.Name, flags[0])
 	}
-	return nil
+	return errors.Join(faults...)
 }
