@@ -170,7 +170,7 @@ type panel struct {
 	FieldConfig struct{ Defaults struct{ Unit string } }
 }
 
-// Whoever looks at a panel sees what it shows, and the runbooks of the alerts that use its metrics.
+// An operator reads on a panel what it shows, and reaches the runbooks of the alerts about it.
 func TestPanelsAreDescribedAndLinkTheirAlerts(t *testing.T) {
 	runbooks, linked := map[string]string{}, map[string]bool{}
 	for _, r := range rules(t) {
