@@ -123,7 +123,8 @@ func (a *API) identifySite(ctx context.Context, route Route, w http.ResponseWrit
 	if who, err = a.authenticate(ctx, w, r); err != nil {
 		return who, nil, err
 	}
-	delete(h, headerAllowOrigin)
+	// Any site may read why the request is refused. That says nothing about the content, and only who has
+	// the key gets so far.
 	origins := r.Header["Origin"]
 	allowed := len(origins) == 1 && slices.Contains(who.Origins, origins[0])
 	if allowed {
@@ -137,6 +138,9 @@ func (a *API) identifySite(ctx context.Context, route Route, w http.ResponseWrit
 	}
 	if len(origins) > 0 && !allowed {
 		return who, nil, atrium.Errorf(atrium.CodeForbidden, "The key does not allow this origin.")
+	}
+	if !allowed {
+		delete(h, headerAllowOrigin)
 	}
 	if who.TenantID != tenant {
 		return who, nil, atrium.NotFound()

@@ -234,8 +234,36 @@ func TestSeveralOriginsAreNotAllowed(t *testing.T) {
 		{"Origin: https://site.example", "Origin: https://site.example"}, {"Origin: "}, {"Origin: https://site.example/"}, {"Origin: https://SITE.example"},
 		{"Origin: https://site.example https://site.example"},
 	} {
-		if w := s.ask(clientA, "site", headers...); w.Code != 403 || w.Header().Get("Access-Control-Allow-Origin") != "" {
+		if w := s.ask(clientA, "site", headers...); w.Code != 403 {
 			t.Errorf("%q: %d %v", headers, w.Code, w.Header())
+		}
+	}
+}
+
+// Otherwise a browser would report the error as a failed fetch, without its cause.
+func TestAnySiteMayReadWhyItsRequestWasRefusedButNotTheContent(t *testing.T) {
+	s := newSite(rest.Limits{Rates: rest.NewRates(limit.NewRates[atrium.KeyID](3, time.Hour, 100), nil)})
+	s.public = false
+	for _, c := range []struct {
+		key, origin, allowed string
+		want                 int
+	}{
+		{"site", "https://site.example", "https://site.example", 200},
+		{"site", "https://other.example", "*", 403},
+		{"wrong", "https://other.example", "*", 401},
+		{"site", "", "", 200},
+		{"site", "https://other.example", "*", 429},
+	} {
+		headers := []string{}
+		if c.origin != "" {
+			headers = append(headers, "Origin: "+c.origin)
+		}
+		w := s.ask(clientA, c.key, headers...)
+		if got := w.Header().Get("Access-Control-Allow-Origin"); got != c.allowed || w.Code != c.want {
+			t.Errorf("the key %q from %q: %d, allows %q, want %d and %q", c.key, c.origin, w.Code, got, c.want, c.allowed)
+		}
+		if w.Code != 200 && w.Header().Get("Cache-Control") != "private, no-cache" {
+			t.Errorf("a cache may keep the error: %v", w.Header())
 		}
 	}
 }
