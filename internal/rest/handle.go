@@ -70,7 +70,7 @@ type API struct {
 func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	notFound := browserHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, r, a.Log, atrium.NotFound())
+		writeProblem(w, r, a.Log, noPath(r))
 	}))
 	patterns := map[string]methods{}
 	for _, route := range routes {
@@ -103,6 +103,16 @@ func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler
 	}
 	mux.Handle("/", startPage(notFound, patterns["/console"] != nil))
 	return pausePipelined(a.guard(mux, notFound))
+}
+
+// noPath returns the error for a path that no pattern matches. An encoded slash is part of an identifier,
+// so a path with one looks like a resource that does not exist.
+func noPath(r *http.Request) error {
+	if strings.Contains(strings.ToUpper(r.URL.EscapedPath()), "%2F") {
+		return atrium.NotFound()
+	}
+	return atrium.Errorf(atrium.CodeNotFound,
+		"This path does not exist. Check its spelling, and that it has no trailing or doubled slash.")
 }
 
 // A recorder is a ResponseWriter that records the exchange.

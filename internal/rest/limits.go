@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -157,9 +158,32 @@ func (r *Rates) check(who auth.Principal, w http.ResponseWriter) error {
 		return nil
 	}
 	exchangeOf(w).Refused = refused
-	e := atrium.Errorf(atrium.CodeRateLimited, "There were too many requests. Try again after the time in Retry-After.")
+	e := atrium.Errorf(atrium.CodeRateLimited, "%s. Try again after the time in Retry-After.", r.allowance(refused, who))
 	e.Retry = wait
 	return e
+}
+
+// allowance says which rate has refused a request of the caller, and what it allows.
+func (r *Rates) allowance(refused telemetry.Refusal, who auth.Principal) string {
+	subject := "This key"
+	count, window := r.keys.Policy()
+	switch {
+	case refused == telemetry.ByTenantRate:
+		subject = "All keys of this tenant together"
+		count, window = r.tenants.Policy()
+	case who.UserID != "":
+		subject = "This user"
+	}
+	unit := strconv.Itoa(seconds(window)) + " seconds"
+	switch window {
+	case time.Second:
+		unit = "second"
+	case time.Minute:
+		unit = "minute"
+	case time.Hour:
+		unit = "hour"
+	}
+	return fmt.Sprintf("%s may send %s per %s", subject, atrium.Count(int64(count), "request", "requests"), unit)
 }
 
 // checkKey is check for a key whose requests do not count for its tenant.

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -54,6 +55,34 @@ func TestLimitsAllocateNothingWithoutRates(t *testing.T) {
 		request := pass(&c.limits)
 		if n := testing.AllocsPerRun(1000, func() { request(t) }); n > c.allocs {
 			t.Errorf("%s: %v allocations per request, want at most %v", c.name, n, c.allocs)
+		}
+	}
+}
+
+func TestAnErrorAboutTheRateSaysWhoseItIsAndWhatItAllows(t *testing.T) {
+	keys := func(count int, window time.Duration) *limit.Rates[atrium.KeyID] {
+		return limit.NewRates[atrium.KeyID](count, window, 10)
+	}
+	tenants := limit.NewRates[atrium.TenantID](2, 90*time.Second, 10)
+	const after = " Try again after the time in Retry-After."
+	for _, c := range []struct {
+		rates *Rates
+		who   auth.Principal
+		want  string
+	}{
+		{NewRates(keys(1, time.Second), nil), auth.Principal{KeyID: "k", TenantID: "t"}, "This key may send 1 request per second." + after},
+		{NewRates(keys(100, time.Minute), nil), auth.Principal{KeyID: "k", TenantID: "t"}, "This key may send 100 requests per minute." + after},
+		{NewRates(keys(5, time.Hour), nil), auth.Principal{UserID: "u", TenantID: "t"}, "This user may send 5 requests per hour." + after},
+		{NewRates(nil, tenants), auth.Principal{KeyID: "k", TenantID: "t"}, "All keys of this tenant together may send 2 requests per 90 seconds." + after},
+	} {
+		var err error
+		for range 101 {
+			if err = c.rates.check(c.who, &recorder{ResponseWriter: httptest.NewRecorder()}); err != nil {
+				break
+			}
+		}
+		if e, ok := errors.AsType[*atrium.Error](err); !ok || e.Code != atrium.CodeRateLimited || e.Detail != c.want {
+			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
 }

@@ -40,14 +40,14 @@ var Codes = []CodeInfo{
 		"Send one x-api-key header with a valid key from an operator. For a preview, ask an operator for a new token.",
 	},
 	{
-		atrium.CodeForbidden, http.StatusForbidden, "The key lacks the scope",
+		atrium.CodeForbidden, http.StatusForbidden, "The key does not allow this",
 		"The key is valid, but it has no scope for this operation, or it is of the wrong kind: the key of an operator instead of a tenant, or the reverse. Or the key does not name the origin of the site.",
-		"Ask an operator for a key with the scope that the field detail names.",
+		"The field detail says which it is. Ask an operator for a key with the scope, or of the kind, that it names. For an origin, ask for a key with that origin.",
 	},
 	{
 		atrium.CodeNotFound, http.StatusNotFound, "Not found",
-		"The path does not exist, or the tenant of the key has no resource with this identifier. Another tenant's resources return the same response as those that do not exist. Without a key, only public pages exist in the content API.",
-		"Check the path and the identifier. A trailing or doubled slash makes it a different path; the server does not redirect.",
+		"The path does not exist, as the field detail then says. Or the tenant of the key has no resource with the identifier in the path, or with the accountId of the body. Another tenant's resources return the same response as those that do not exist. Without a key, only public pages exist in the content API.",
+		"Check the path: a trailing or doubled slash makes it a different path, and the server does not redirect. Check the identifier: complete, with its prefix, in lower case. Check that the key belongs to the right tenant.",
 	},
 	{
 		atrium.CodeMethodNotAllowed, http.StatusMethodNotAllowed, "The method is not allowed here",
@@ -87,7 +87,7 @@ var Codes = []CodeInfo{
 	{
 		atrium.CodeIdempotencyKeyReused, http.StatusUnprocessableEntity, "The idempotency key was used for another request",
 		"A different request with this idempotency key was recorded. Nothing was stored.",
-		"Use a new key for a new request. To retry, send exactly what you sent first.",
+		"Use a new key for a new request. To retry, send exactly what you sent first. An operator can find the entry that has the key: atrium entries list --idempotency-key KEY, or GET /manage/v0/account_logs?idempotencyKey=KEY.",
 	},
 	{
 		atrium.CodePreconditionRequired, http.StatusPreconditionRequired, "The change must say what it is based on",
@@ -96,8 +96,8 @@ var Codes = []CodeInfo{
 	},
 	{
 		atrium.CodeRateLimited, http.StatusTooManyRequests, "Too many requests",
-		"The key or its tenant sent too many requests, or this address sent too many without a key, or with an invalid key or preview token.",
-		"Wait as long as the Retry-After header says.",
+		"The key or its tenant exceeded the rate that the operator set, as the field detail and the headers RateLimit-Policy and RateLimit then say. Or this address sent too many requests without a key, to the content API or for pages under /docs, or with an invalid key or preview token. Valid keys still work from that address; preview tokens do not until the limit allows them again.",
+		"Wait as long as the Retry-After header says. For the rate of a key or tenant, send fewer requests or ask the operator for a higher rate. For invalid keys or tokens, fix or stop their senders.",
 	},
 	{
 		atrium.CodeHeaderTooLarge, http.StatusRequestHeaderFieldsTooLarge, "There are too many header fields",

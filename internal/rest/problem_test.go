@@ -44,6 +44,18 @@ func ask(handle rest.Handler) (w *httptest.ResponseRecorder, log string) {
 	return w, lines.String()
 }
 
+func TestAPathThatDoesNotExistIsNotReportedAsAResource(t *testing.T) {
+	service := &rest.API{Log: slog.New(slog.DiscardHandler)}
+	handler := service.Handler(nil, nil)
+	for _, target := range []string{"/v1/pages", "/v0/pages/", "//v0/pages", "/errors"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://atrium.test"+target, http.NoBody))
+		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"detail":"This path does not exist. `) {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+}
+
 type problem struct {
 	Code   string
 	Status int
