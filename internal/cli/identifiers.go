@@ -59,7 +59,11 @@ func checkID(kind, text string) error {
 	if suffix, ok := strings.CutPrefix(text, i.prefix); ok && atrium.IsSuffix(suffix) {
 		return nil
 	}
-	return usageError{fmt.Errorf("invalid %s ID %q: run atrium %s to list them", i.name, text, i.listCommand)}
+	hint := ""
+	if kind == "account_log_id" && atrium.CheckText(text, 1, atrium.MaxIdempotencyKey) == "" {
+		hint = ", or atrium entries list --idempotency-key " + shellQuote(text) + " if it is an idempotency key"
+	}
+	return usageError{fmt.Errorf("invalid %s ID %q: run atrium %s to list them%s", i.name, text, i.listCommand, hint)}
 }
 
 // patternOfID matches the fault of the API for a value that must be an ID.

@@ -3,6 +3,7 @@ package manage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -35,13 +36,37 @@ func (a *API) explainAccountLog(ctx context.Context, who auth.Principal, r *rest
 	if e.Claim.Domain != "" {
 		x.CanonicalDomain, legacy = canonical.DomainForms(e.Claim.Domain)
 	}
-	x.Steps = explain(&e, x.CanonicalDomain, legacy)
+	made, err := a.chosenSince(ctx, &e)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	x.Steps = explain(&e, x.CanonicalDomain, legacy, made)
 	return rest.Response{Body: x}, nil
 }
 
+// chosenSince returns when the account that the domain of an entry chose was created; 0 if that is unknown,
+// because the account was merged or erased since, or if another rule chose it.
+func (a *API) chosenSince(ctx context.Context, e *atrium.TimelineEntry) (atrium.Time, error) {
+	if e.Rule != atrium.RuleDomain {
+		return 0, nil
+	}
+	chosen := cmp.Or(e.AcknowledgedID, e.AccountID)
+	account, _, err := a.Store.Account(ctx, e.TenantID, chosen)
+	switch {
+	case atrium.CodeOf(err) == atrium.CodeNotFound:
+		return 0, nil
+	case err != nil && !errors.Is(err, atrium.ErrPartial): // only its prospects are partial
+		return 0, err
+	case account.ID != chosen:
+		return 0, nil
+	}
+	return account.CreatedAt, nil
+}
+
 // explain says in sentences what the rule saw and chose, and what has happened to the entry since.
-// domain and legacy are the forms of the claimed domain.
-func explain(e *atrium.TimelineEntry, domain, legacy string) (steps []string) {
+// domain and legacy are the forms of the claimed domain. made is when the account that the domain chose was
+// created, 0 if that is unknown.
+func explain(e *atrium.TimelineEntry, domain, legacy string, made atrium.Time) (steps []string) {
 	say := func(format string, args ...any) { steps = append(steps, fmt.Sprintf(format, args...)) }
 	chosen := cmp.Or(e.AcknowledgedID, e.AccountID)
 	switch e.Rule {
@@ -57,7 +82,14 @@ func explain(e *atrium.TimelineEntry, domain, legacy string) (steps []string) {
 		if legacy != "" {
 			say("Earlier releases stored that domain as %s. The oldest account with either form gets the entry.", quote(legacy))
 		}
-		say("Rule 2 (domain): the entry went to the account of that domain, %s, which it created if there was none.", chosen)
+		switch {
+		case made == 0 || made > e.CreatedAt:
+			say("Rule 2 (domain): the entry went to the account of that domain, %s. If there was none, the entry created it.", chosen)
+		case made == e.CreatedAt: // by this entry, or another one in the same commit
+			say("Rule 2 (domain): the entry went to the account of that domain, %s, which was created together with the entry.", chosen)
+		default:
+			say("Rule 2 (domain): the entry went to the account of that domain, %s, which already existed.", chosen)
+		}
 	case atrium.RuleName:
 		say("The entry names no accountId and no domain. Exactly one account had the name %s, ignoring case.", quote(e.Claim.Name))
 		say("Rule 3 (name) chose that account: %s.", chosen)

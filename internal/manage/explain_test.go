@@ -12,7 +12,7 @@ func TestExplanationIsShortAndPrintableWhateverTheSenderClaims(t *testing.T) {
 	for _, text := range []string{strings.Repeat("é\n", 1<<19), "\x1b[31m\u202e\u2028", strings.Repeat("\xff", 1000), `"`} {
 		for rule := atrium.RuleNotRecorded; rule <= atrium.RuleUnattributed+1; rule++ {
 			e := atrium.TimelineEntry{Origin: atrium.Origin{Rule: rule}, Entry: atrium.Entry{Submission: atrium.Submission{Claim: atrium.Claim{Domain: text, Name: text}}}}
-			steps := explain(&e, text, text)
+			steps := explain(&e, text, text, 0)
 			if len(steps) == 0 {
 				t.Errorf("rule %d has no explanation", rule)
 			}
@@ -28,10 +28,22 @@ func TestExplanationIsShortAndPrintableWhateverTheSenderClaims(t *testing.T) {
 func TestExplanationNamesBothFormsOfADomain(t *testing.T) {
 	e := atrium.TimelineEntry{Origin: atrium.Origin{Rule: atrium.RuleDomain}}
 	e.AccountID, e.Claim.Domain = "account_1", "https://ab--cd.example"
-	steps := strings.Join(explain(&e, "ab--cd.example", "legacy form"), "\n")
+	steps := strings.Join(explain(&e, "ab--cd.example", "legacy form", 0), "\n")
 	for _, part := range []string{`"https://ab--cd.example"`, `"ab--cd.example"`, `"legacy form"`, "account_1"} {
 		if !strings.Contains(steps, part) {
 			t.Errorf("the explanation does not contain %s:\n%s", part, steps)
+		}
+	}
+}
+
+func TestExplanationSaysWhetherTheAccountExisted(t *testing.T) {
+	for made, want := range map[atrium.Time]string{
+		0: "If there was none, the entry created it.", 6: "If there was none, the entry created it.",
+		5: "which was created together with the entry.", 4: "which already existed.",
+	} {
+		e := atrium.TimelineEntry{Origin: atrium.Origin{Rule: atrium.RuleDomain}, Entry: atrium.Entry{CreatedAt: 5, AccountID: "account_1"}}
+		if steps := strings.Join(explain(&e, "a.example", "", made), "\n"); !strings.HasSuffix(steps, want) {
+			t.Errorf("an account of %d for an entry of 5: %s", made, steps)
 		}
 	}
 }
