@@ -26,12 +26,13 @@ type view struct {
 	Title    string
 	Document string // the path of the document, without the suffix of its form
 	document api.Document
+	Key      string // the variable of curl commands that has the API key
 }
 
 var views = []view{
-	{"/docs", "External API", "/openapi", api.External},
-	{"/docs/manage", "Management API", "/manage/openapi", api.Manage},
-	{"/docs/content", "Content API", "/content/openapi", api.Content},
+	{"/docs", "External API", "/openapi", api.External, "ATRIUM_KEY"},
+	{"/docs/manage", "Management API", "/manage/openapi", api.Manage, "ATRIUM_MANAGE_KEY"},
+	{"/docs/content", "Content API", "/content/openapi", api.Content, "ATRIUM_SITE_KEY"},
 }
 
 // Documents returns the handlers of the documents by path.
@@ -71,7 +72,7 @@ func render(shown view) []byte {
 		Shown view
 		All   []view
 		document
-	}{shown, views, newDocument(d)}); err != nil {
+	}{shown, views, newDocument(d, shown.Key)}); err != nil {
 		panic(err) //nolint:forbidigo // the template and its data are constants of this package
 	}
 	return b.Bytes()

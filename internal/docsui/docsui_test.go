@@ -98,6 +98,36 @@ func TestPagesLinkOnlyToWhatIsServed(t *testing.T) {
 	}
 }
 
+func TestCommandsUseTheKeyOfTheirAPI(t *testing.T) {
+	for path, variable := range map[string]string{"/docs": "ATRIUM_KEY", "/docs/manage": "ATRIUM_MANAGE_KEY", "/docs/content": "ATRIUM_SITE_KEY"} {
+		page := html.UnescapeString(get(t, path, "").Body.String())
+		keys := regexp.MustCompile(`x-api-key: \$(\w+)"`).FindAllStringSubmatch(page, -1)
+		if len(keys) == 0 {
+			t.Errorf("no command of %s has a key", path)
+		}
+		for _, key := range keys {
+			if key[1] != variable {
+				t.Errorf("a command of %s sends $%s, want $%s", path, key[1], variable)
+			}
+		}
+	}
+}
+
+// A reader looks for what exists before changing it.
+func TestAPathShowsReadsBeforeChanges(t *testing.T) {
+	order := []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+	for path := range views {
+		last, before := "", 0
+		for _, m := range regexp.MustCompile(`data-method="(\w+)" data-path="([^"]+)"`).FindAllStringSubmatch(get(t, path, "").Body.String(), -1) {
+			at := slices.Index(order, m[1])
+			if m[2] == last && at < before {
+				t.Errorf("%s shows %s after %s of %s", path, m[1], order[before], last)
+			}
+			last, before = m[2], at
+		}
+	}
+}
+
 // unshown lists, by kind, the components whose descriptions a page omits: the introduction covers them,
 // they belong to errors, or every reference to them overrides the description.
 var unshown = map[string][]string{

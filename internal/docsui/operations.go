@@ -33,7 +33,9 @@ type group struct {
 type operation struct {
 	ID, Method, Path, Summary string
 	Description               template.HTML
-	Keyed                     bool // needs an API key
+	Keyed                     bool   // takes an API key
+	Keyless                   bool   // also works without one
+	Key                       string // the variable that has it
 	Parameters                []parameter
 	Body                      *body
 	Successes                 []response
@@ -73,7 +75,8 @@ type response struct {
 // everywhere has the headers of every request or response, which the rules describe.
 var everywhere = []string{"X-Request-Id", "Cache-Control"}
 
-func newDocument(root node) document {
+// newDocument returns a document. key is the variable of its commands that has the API key.
+func newDocument(root node, key string) document {
 	info := root.at("info")
 	intro, rules := sections(info.at("description").text())
 	d := document{Name: info.at("title").text(), Summary: info.at("summary").text(), Intro: intro, Rules: rules}
@@ -81,18 +84,30 @@ func newDocument(root node) document {
 		name := tag.at("name").text()
 		d.Groups = append(d.Groups, group{
 			ID: "group-" + slug(name), Name: name, Description: markdown(tag.at("description").text()),
-			Operations: operationsOf(root, name),
+			Operations: operationsOf(root, name, key),
 		})
 	}
 	return d
 }
 
-// operationsOf returns the operations with a tag, in the order of the document.
-func operationsOf(root node, tag string) (all []operation) {
+// methods are in the order in which a page shows those of a path.
+var methods = []string{"get", "post", "put", "patch", "delete", "options"}
+
+// operationsOf returns the operations with a tag, in the order of their paths in the document.
+func operationsOf(root node, tag, key string) (all []operation) {
+	keyless := slices.ContainsFunc(root.at("security").items(), func(way node) bool {
+		for range way.members() {
+			return false
+		}
+		return true
+	})
 	for path, item := range root.at("paths").members() {
-		for method, op := range item.members() {
-			if slices.Contains(op.at("tags").texts(), tag) {
-				all = append(all, newOperation(method, path, item, op))
+		for _, method := range methods {
+			if op := item.at(method); slices.Contains(op.at("tags").texts(), tag) {
+				o := newOperation(method, path, item, op)
+				o.Keyless, o.Key = keyless, key
+				o.Curl = o.curl()
+				all = append(all, o)
 			}
 		}
 	}
@@ -122,7 +137,6 @@ func newOperation(method, path string, item, op node) operation {
 			o.Others = append(o.Others, newResponse(status, r))
 		}
 	}
-	o.Curl = o.curl()
 	return o
 }
 
@@ -198,7 +212,7 @@ func (o operation) curl() string {
 	}
 	lines[0] += ` "$ATRIUM_SERVER` + path + `"`
 	if o.Keyed {
-		lines = append(lines, `-H "x-api-key: $ATRIUM_KEY"`)
+		lines = append(lines, `-H "x-api-key: $`+o.Key+`"`)
 	}
 	if o.Body != nil {
 		lines = append(lines, "-H "+shellQuote("Content-Type: "+o.Body.Media), "--data-binary "+shellQuote(o.Body.Examples[0].Line))

@@ -19,10 +19,13 @@ one(".tools").hidden = false;
 // began with the name of a group.
 function openLinked() {
   const linked = document.getElementById(decodeURIComponent(location.hash.split("/").pop().replace(/^#/, "")));
-  if (linked?.matches(".operation")) {
-    linked.open = true;
-    linked.scrollIntoView();
+  if (!linked) return;
+  if (!linked.checkVisibility()) { // the search hides it
+    one("#search").value = "";
+    search();
   }
+  if (linked.matches(".operation")) linked.open = true;
+  linked.scrollIntoView();
 }
 addEventListener("hashchange", openLinked);
 for (const link of all(".contents a")) {
@@ -30,17 +33,21 @@ for (const link of all(".contents a")) {
 }
 
 // Search: an operation is found by words in its method, path and summary, its identifier, and the
-// names of its parameters and members.
+// names of its parameters and fields. The singular of a word finds its plural, and the reverse.
 const texts = new Map(operations.map((operation) =>
   [operation.id, [one("summary", operation), ...all(".name", operation)].map((e) => e.textContent).concat(operation.id).join(" ").toLowerCase()]));
 
+const stem = (word) => word.length > 3 ? word.replace(/(?:ies|es|s|y)$/, "") : word;
+
 function search() {
-  const words = one("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = one("#search").value.toLowerCase().split(/\s+/).filter(Boolean).map(stem);
   const found = new Set(operations.filter(({ id }) => words.every((word) => texts.get(id).includes(word))).map(({ id }) => id));
   for (const operation of operations) operation.hidden = !found.has(operation.id);
   for (const link of all(".listed li a")) link.parentElement.hidden = !found.has(link.hash.slice(1));
   for (const list of all(".listed")) list.hidden = !one("li:not([hidden])", list);
   for (const group of all("section.group")) group.hidden = !one(".operation:not([hidden])", group);
+  document.body.classList.toggle("searching", words.length > 0); // hides all but the operations
+  one("#none").hidden = found.size > 0;
   one("#found").textContent = words.length === 0 ? "" : `${found.size} of ${operations.length}`;
 }
 one("#search").addEventListener("input", search);
@@ -106,6 +113,12 @@ function buildForm(operation) {
     }
     if (query.size > 0) target += "?" + query;
     const key = one("#key").value.trim();
+    if (key === "" && "keyed" in operation.dataset && !("keyless" in operation.dataset)) {
+      status.textContent = "Enter an API key first.";
+      one("#key").setCustomValidity("This operation needs an API key.");
+      one("#key").reportValidity(); // scrolls to the field
+      return;
+    }
     if (key !== "" && "keyed" in operation.dataset) headers["x-api-key"] = key;
     if (body) headers["Content-Type"] = request.dataset.media;
     await send(target, { method, headers, body: body ? body.value : undefined }, status, output);
@@ -149,6 +162,7 @@ for (const operation of operations) {
     if (operation.open && !one(".try", operation)) one(".curl", operation).after(buildForm(operation));
   });
 }
+one("#key").addEventListener("input", () => one("#key").setCustomValidity(""));
 for (const command of all(".curl")) {
   command.textContent = command.textContent.replace("$ATRIUM_SERVER", location.origin);
 }

@@ -76,7 +76,7 @@ func TestMarkdown(t *testing.T) {
 
 func TestCommandsQuoteTheirArguments(t *testing.T) {
 	o := operation{
-		Method: "PATCH", Path: "/a/{id}", Keyed: true,
+		Method: "PATCH", Path: "/a/{id}", Keyed: true, Key: "ATRIUM_KEY",
 		Parameters: []parameter{{"path", "x1", member{Name: "id", Required: true}}, {"header", `"1"`, member{Name: "If-Match", Required: true}}, {"query", "q", member{Name: "q"}}},
 		Body:       &body{Media: "application/json", Examples: []example{{Line: `{"a":"it's"}`}}},
 	}

@@ -159,6 +159,36 @@ func TestDocumentPageShowsAndCallsEveryOperation(t *testing.T) {
 	}
 }
 
+func TestARequestWithoutAKeyPointsAtItsField(t *testing.T) {
+	base, _ := newServer(t)
+	b := newTab(t, newBrowser(t), base, views()[0])
+	b.open("/docs#listPages")
+	b.until(`document.querySelector("#listPages .try") !== null`)
+	b.click("#listPages .try > summary")
+	b.click("#listPages .try button")
+	b.until(`document.activeElement.id === "key"`)
+	if status := b.seen("#listPages .status"); status != "Enter an API key first." {
+		t.Errorf("the status is %q", status)
+	}
+}
+
+func TestOnAPhoneTheResultsOfASearchAreOnTheFirstScreen(t *testing.T) {
+	base, _ := newServer(t)
+	b := newTab(t, newBrowser(t), base, view{name: "phone", width: 380, scheme: "light"})
+	for _, path := range []string{"/docs", "/docs/manage"} {
+		b.open(path)
+		b.enter("#search", "list")
+		b.until(`document.querySelector("#found").textContent !== ""`)
+		if top := get[float64](b, `[...document.querySelectorAll(".operation")].find(e => e.checkVisibility()).getBoundingClientRect().bottom`); top > 600 {
+			t.Errorf("%s: the first result ends at %.0f px", path, top)
+		}
+		if lines := get[float64](b, `document.querySelector(".tools div").getBoundingClientRect().height`); lines > 30 {
+			t.Errorf("%s: the count of results is not on one line, but %.0f px high", path, lines)
+		}
+		b.screenshot("docs-search-phone")
+	}
+}
+
 // All documents use the same page, so this does not repeat the tests of operations.
 func TestDocumentPagesLinkToEachOther(t *testing.T) {
 	base, _ := newServer(t)
@@ -253,6 +283,19 @@ func TestOperationsAreFoundBySearchAndLinks(t *testing.T) {
 		t.Errorf("the search found %q", found)
 	}
 	b.screenshot("docs-search")
+	b.open("/docs")
+	b.enter("#search", "zzz")
+	b.until(visible + ` === 0`)
+	if none := b.seen("#none"); none != "No operation matches." || get[bool](b, `document.querySelector("section.rules").checkVisibility()`) {
+		t.Errorf("a search without a result shows %q", none)
+	}
+	for _, words := range []string{"find entry", "find entries", "page publish"} {
+		b.open("/docs/manage")
+		b.enter("#search", words)
+		if found := b.seen("#found"); found == "" || strings.HasPrefix(found, "0 ") {
+			t.Errorf("the search for %q found %q", words, found)
+		}
+	}
 	for _, fragment := range []string{"#listPages", "#/Pages/listPages"} {
 		b.open("/docs" + fragment)
 		b.until(`document.querySelector("#listPages").open`)
