@@ -6,6 +6,7 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "./external.js";
 
 type Problem = components["schemas"]["Problem"];
+type NewEntry = components["schemas"]["NewAccountLog"];
 
 const client = createClient<paths>({
   baseUrl: process.env["ATRIUM_SERVER"] ?? "",
@@ -25,17 +26,19 @@ async function* allPages() {
   } while (cursor);
 }
 
-// With an idempotency key, the request can be repeated: it creates one entry.
-const { data: entry, error } = await client.POST("/v0/account_logs", {
-  body: {
-    source: "crm",
-    type: "deal.won",
-    domain: "acme.example",
-    idempotencyKey: "deal-4711-won",
-    payload: { dealId: 4711, amount: 1850.5, products: ["basic", "support"] },
-  },
-});
+// With an idempotency key, the request can be repeated: it creates one entry. With its type, the body
+// cannot have a misspelled field.
+const body: NewEntry = {
+  source: "crm",
+  type: "deal.won",
+  domain: "acme.example",
+  idempotencyKey: "deal-4711-won",
+  payload: { dealId: 4711, amount: 1850.5, products: ["basic", "support"] },
+};
+const { data: entry, error, response } = await client.POST("/v0/account_logs", { body });
 if (error) throw explain(error);
+const ignored = response.headers.get("Atrium-Ignored"); // names of fields that the server does not know
+if (ignored) console.warn("ignored:", ignored);
 console.log("recorded", entry.accountLogId, "of", entry.accountId);
 
 for await (const page of allPages()) {

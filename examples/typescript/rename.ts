@@ -6,6 +6,7 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "./manage.js";
 
 type Problem = components["schemas"]["Problem"];
+type NewEntries = components["schemas"]["NewAccountLogs"];
 
 const client = createClient<paths>({
   baseUrl: process.env["ATRIUM_SERVER"] ?? "",
@@ -15,15 +16,14 @@ const client = createClient<paths>({
 // explain returns the error that a problem describes.
 const explain = (p: Problem) => new Error(`${p.code}: ${p.detail} (request ${p.requestId})`);
 
-const recorded = await client.POST("/manage/v0/account_logs", {
-  body: {
-    entries: [
-      { source: "crm", domain: "past.example", idempotencyKey: "past-1", payload: { dealId: 1 }, occurredAt: "2026-01-02T15:04:05Z" },
-      // The account does not exist: this entry is refused, and the other one recorded.
-      { source: "crm", accountId: "account_00000000000000000000000000", payload: { dealId: 2 } },
-    ],
-  },
-});
+const body: NewEntries = {
+  entries: [
+    { source: "crm", domain: "past.example", idempotencyKey: "past-1", payload: { dealId: 1 }, occurredAt: "2026-01-02T15:04:05Z" },
+    // The account does not exist: this entry is refused, and the other one recorded.
+    { source: "crm", accountId: "account_00000000000000000000000000", payload: { dealId: 2 } },
+  ],
+};
+const recorded = await client.POST("/manage/v0/account_logs", { body });
 if (recorded.error) throw explain(recorded.error);
 for (const outcome of recorded.data.outcomes) {
   if ("code" in outcome) console.log("refused:", outcome.code);

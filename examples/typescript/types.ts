@@ -23,6 +23,6 @@ export const entries: Schemas["NewAccountLog"][] = [
   { source: "crm", payload: "deal.won" },
   // @ts-expect-error The source is required.
   { payload: {} },
-  // @ts-expect-error There is no such member.
+  // @ts-expect-error There is no such field.
   { source: "crm", payload: {}, domian: "acme.example" },
 ];

@@ -44,6 +44,9 @@ func run(ctx context.Context, client *atrium.ClientWithResponses) error {
 	if created.JSON201 == nil {
 		return problem(created.Body)
 	}
+	if ignored := created.HTTPResponse.Header.Get("Atrium-Ignored"); ignored != "" {
+		log.Print("ignored: ", ignored) // names of fields that the server does not know
+	}
 	fmt.Println("recorded", created.JSON201.AccountLogId, "of", created.JSON201.AccountId)
 
 	next := &atrium.ListPagesParams{Limit: new(2)}

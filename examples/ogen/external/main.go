@@ -49,6 +49,9 @@ func run(ctx context.Context, client *atrium.Client) error {
 	if !ok {
 		return problem(created)
 	}
+	if ignored, ok := entry.AtriumIgnored.Get(); ok {
+		log.Print("ignored: ", ignored) // names of fields that the server does not know
+	}
 	fmt.Println("recorded", entry.Response.AccountLogId, "of", entry.Response.AccountId)
 
 	next := atrium.ListPagesParams{Limit: atrium.NewOptInt(2)}
