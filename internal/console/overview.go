@@ -18,6 +18,7 @@ type overview struct {
 	Accounts list[account]
 	Server   string // the address for the commands of empty states
 	Ready    bool   // the service is
+	Refused  refusedCounts
 
 	Unattributed struct {
 		Count   int64 `json:"count"`
@@ -74,6 +75,9 @@ func (c *Console) tenantHome(r *request) error {
 		return err
 	}
 	if _, err := r.get(&o.Accounts, "/accounts", url.Values{"limit": {strconv.Itoa(newestAccounts)}}); err != nil {
+		return err
+	}
+	if _, err := r.get(&o.Refused, "/refused_requests/counts", nil); err != nil {
 		return err
 	}
 	var err error

@@ -18,13 +18,16 @@ type readsPage struct {
 	Reads                list[read]
 }
 
+// readFilters are the parameters of the list of reads.
+var readFilters = []string{"actor", "subject", "kind", "since", "until"}
+
 func (c *Console) listReads(r *request) error {
 	p := readsPage{
 		Actor: r.query("actor"), Subject: r.query("subject"), Kind: r.query("kind"),
 		Kinds: []string{"account", "prospect", "entry", "list", "export"},
 	}
 	var err error
-	if p.Reads, err = readList[read](r, "/reads", "actor", "subject", "kind", "since", "until"); err != nil {
+	if p.Reads, err = readList[read](r, "/reads", readFilters...); err != nil {
 		return err
 	}
 	return r.show("reads", "audit", "Reads of personal data", p)

@@ -48,20 +48,22 @@ func (f fault) Where() string {
 // Remedy says how to fix requests with the code.
 func (f refused) Remedy() string { return rest.Info(f.Code).Remedy }
 
-// A refusedCount is the number of requests that were refused with a code.
-type refusedCount struct {
-	Code  atrium.Code `json:"code"`
-	Count int64       `json:"count"`
+// refusedCounts are the numbers of requests that were refused within a day, by code.
+type refusedCounts struct {
+	Since string `json:"since"`
+	Codes []struct {
+		Code  atrium.Code `json:"code"`
+		Title string      `json:"title"`
+		Count int64       `json:"count"`
+	} `json:"codes"`
 }
 
 type refusedPage struct {
 	Code, Route, KeyID, RequestID string
 	Status, Since, Until          string // in links only
 	Codes                         []rest.CodeInfo
-	Day                           struct {
-		Codes []refusedCount `json:"codes"`
-	}
-	Requests list[refused]
+	Day                           refusedCounts
+	Requests                      list[refused]
 }
 
 // Filtered reports whether the page has a filter.
@@ -69,13 +71,16 @@ func (p refusedPage) Filtered() bool {
 	return p.Code+p.Route+p.KeyID+p.RequestID+p.Status+p.Since+p.Until != ""
 }
 
+// refusedFilters are the parameters of the list of refused requests.
+var refusedFilters = []string{"code", "route", "keyId", "requestId", "status", "since", "until"}
+
 func (c *Console) listRefused(r *request) error {
 	p := refusedPage{
 		Code: r.query("code"), Route: r.query("route"), KeyID: r.query("keyId"), RequestID: r.query("requestId"),
 		Status: r.query("status"), Since: r.query("since"), Until: r.query("until"), Codes: rest.Codes,
 	}
 	var err error
-	if p.Requests, err = readList[refused](r, "/refused_requests", "code", "route", "keyId", "requestId", "status", "since", "until"); err != nil {
+	if p.Requests, err = readList[refused](r, "/refused_requests", refusedFilters...); err != nil {
 		return err
 	}
 	if _, err = r.get(&p.Day, "/refused_requests/counts", nil); err != nil {

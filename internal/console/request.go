@@ -109,7 +109,9 @@ func (c *Console) user(handle page) http.Handler {
 		case err == nil:
 			x := rest.ExchangeOf(w)
 			x.TenantID, x.UserID = r.user.TenantID, r.user.ID
-			err = handle(r)
+			if err = handle(r); err == nil && r.made.page != nil { // after the slots that the handler held
+				err = r.sendMade(r.user.TenantID)
+			}
 		}
 		if err != nil {
 			r.fail(err) //nolint:contextcheck // as above
@@ -117,7 +119,7 @@ func (c *Console) user(handle page) http.Handler {
 	})
 }
 
-// serve reads the form, makes the page, and sends it.
+// serve reads the form, and makes the page when the tenant of the user may.
 func (r *request) serve(handle page) error {
 	tenant := r.user.TenantID
 	if r.http.Method == http.MethodPost {
@@ -136,15 +138,7 @@ func (r *request) serve(handle page) error {
 			}
 		}
 	}
-	if err := r.make(handle); err != nil || r.made.page == nil {
-		return err
-	}
-	return r.sendMade(tenant)
-}
-
-// make calls the handler when the tenant of the user may make a page.
-func (r *request) make(handle page) error {
-	release, err := rest.Admit(r.http.Context(), r.w, r.console.Pages, r.user.TenantID)
+	release, err := rest.Admit(r.http.Context(), r.w, r.console.Pages, tenant)
 	if err != nil {
 		return err
 	}

@@ -10,5 +10,10 @@ var Lists = map[string][]string{
 	"/pages":     {"pageId", "name", "title", "status", "brandId", "audiencesCount", "updatedAt", "deletedAt"},
 	"/keys":      {"keyId", "name", "scopes", "createdAt", "lastUsedAt", "expiresAt", "previousEndsAt", "revokedAt"},
 	"/users":     {"userId", "name", "role", "createdAt", "updatedAt"},
-	"/audit":     {"number", "at", "actor", "actorName", "action", "subject", "requestId", "detail"},
+	"/moves":     {"moveId", "fromAccountId", "toAccountId", "moved", "createdAt", "undoneAt", "rule"},
+	"/refused_requests": {
+		"at", "count", "status", "code", "method", "route", "keyId", "userId", "actorName", "requestId", "userAgent", "detail", "errors",
+	},
+	"/reads": {"at", "count", "actor", "actorName", "kind", "subject", "route", "requestId"},
+	"/audit": {"number", "at", "actor", "actorName", "action", "subject", "requestId", "detail"},
 }
