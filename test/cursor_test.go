@@ -43,6 +43,9 @@ func lists(t *testing.T, s *service) map[string][]string {
 			t.Fatal(a)
 		}
 	}
+	groupMappingResource.has(t, s, s.north)
+	refusedResource.has(t, s, s.north)
+	readResource.has(t, s, s.north)
 	targets := map[string][]string{}
 	for _, o := range operations(t) {
 		if o.list {

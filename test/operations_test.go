@@ -96,6 +96,8 @@ func sample(schema any, at func(v any, names ...string) any) string {
 	switch kind, _, id := strings.Cut(strings.TrimPrefix(pattern, "^"), "["); {
 	case at(schema, "type") == "boolean":
 		return strconv.FormatBool(at(schema, "default") != true)
+	case at(schema, "type") == "integer":
+		return fmt.Sprint(at(schema, "minimum"))
 	case at(schema, "format") == "date-time":
 		return "2020-01-01T00:00:00Z"
 	case id:

@@ -27,7 +27,7 @@ type Field struct {
 var Kinds = []Kind{
 	{"accounts", "account", []Field{
 		{"domain", "Domain", true, []string{"domain", "domainname", "website", "websiteurl", "web", "url", "site", "homepage", "companydomain"}},
-		{"name", "Name", false, []string{"name", "company", "companyname", "organization", "organisation", "organizationname", "organisationname", "account", "accountname"}},
+		{"name", "Name", false, []string{"name", "company", "companyname", "organization", "organizationname", "account", "accountname"}},
 	}},
 	{"prospects", "prospect", []Field{
 		{"name", "Name", false, []string{"name", "fullname", "contact", "contactname", "person"}},
@@ -51,14 +51,15 @@ func KindOf(name string) (k Kind, ok bool) {
 // Columns are the columns of members, by index from 0.
 type Columns map[string]int
 
-// normal returns the letters and digits of a heading in lower case.
+// normal returns the letters and digits of a heading in lower case and American spelling.
 func normal(heading string) string {
-	return strings.Map(func(r rune) rune {
+	text := strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 			return -1
 		}
 		return unicode.ToLower(r)
 	}, heading)
+	return strings.ReplaceAll(text, "isation", "ization")
 }
 
 // Guess returns the columns that usual headings name. A column becomes one member.
