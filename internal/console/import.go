@@ -25,12 +25,37 @@ import (
 const (
 	maxFields     = 64          // before the file
 	maxField      = 1 << 10     // bytes
+	maxBeforeFile = 64 << 10    // bytes of the body, with names and headers
 	previewRows   = 5           // of CSV
 	shownFaults   = 200         // of a result
 	maxRowFaults  = 1000        // of CSV, as in the API
 	uploadTimeout = time.Minute // without progress
 	maxUpload     = 1 << 30     // bytes, of which all are read: otherwise browsers do not show a response
+	longestUpload = 30 * time.Minute
 )
+
+// errBeforeFile says that the fields before the file are too large.
+var errBeforeFile = errors.New("the form is too large before its file")
+
+// A fieldReader fails after maxBeforeFile, until the file is found: the fields before it are held in memory.
+type fieldReader struct {
+	from io.Reader
+	left int // bytes; negative if it is not limited any more
+}
+
+func (f *fieldReader) Read(b []byte) (int, error) {
+	if f.left == 0 {
+		return 0, errBeforeFile
+	}
+	if f.left > 0 {
+		b = b[:min(len(b), f.left)]
+	}
+	n, err := f.from.Read(b)
+	if f.left > 0 {
+		f.left -= n
+	}
+	return n, err
+}
 
 // An uploadForm is an upload: its fields, and then its file, which is read while it arrives.
 type uploadForm struct {
@@ -59,7 +84,7 @@ func (p progressReader) Read(b []byte) (int, error) {
 
 // readUpload reads the fields of the form, up to its file. Call end after the file was read.
 func (r *request) readUpload() (form uploadForm, end func(), err error) {
-	ctx, cancel := context.WithCancel(r.http.Context())
+	ctx, cancel := context.WithTimeout(r.http.Context(), longestUpload)
 	stop := func() bool { return true }
 	if r.console.Stopping != nil {
 		stop = context.AfterFunc(r.console.Stopping, cancel)
@@ -70,7 +95,8 @@ func (r *request) readUpload() (form uploadForm, end func(), err error) {
 		stop()
 		cancel()
 	}
-	r.http.Body = io.NopCloser(body)
+	fields := &fieldReader{body, maxBeforeFile}
+	r.http.Body = io.NopCloser(fields)
 	parts, err := r.http.MultipartReader()
 	if err != nil {
 		return form, end, atrium.Errorf(atrium.CodeUnsupportedMediaType, "The form has no file.")
@@ -82,7 +108,7 @@ func (r *request) readUpload() (form uploadForm, end func(), err error) {
 			return form, end, uploadError(err)
 		}
 		if part.FileName() != "" || part.FormName() == "file" {
-			form.name, form.file = part.FileName(), part
+			form.name, form.file, fields.left = shorten(255, part.FileName()), part, -1
 			return form, end, emptyFile(form.name)
 		}
 		value, err := io.ReadAll(io.LimitReader(part, maxField))
@@ -106,7 +132,7 @@ func uploadError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return atrium.Errorf(atrium.CodeInvalidRequest, "Choose a file.")
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, multipart.ErrMessageTooLarge) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, multipart.ErrMessageTooLarge) || errors.Is(err, errBeforeFile) {
 		return atrium.Errorf(atrium.CodePayloadTooLarge, "The form is too large.")
 	}
 	return atrium.Errorf(atrium.CodeInvalidRequest, "The upload ended before it was complete.").Because(err)

@@ -117,17 +117,20 @@ func (c *Console) startSSO(w http.ResponseWriter, r *http.Request) error {
 // finishSSO is where the provider sends the browser back. A flow is finished once: the browser forgets it.
 func (c *Console) finishSSO(w http.ResponseWriter, r *http.Request) error {
 	x := rest.ExchangeOf(w)
+	var flow sso.Flow
+	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" && mode != "navigate" || !c.sealed(r, flowCookie, &flow) {
+		// Another site may make a browser load this address. That must not use up the attempts of its network.
+		return &sso.Error{Reason: sso.Stale, Err: errors.New("the browser has not begun a sign-in, or does not navigate")}
+	}
 	if err := c.SSO.People.Attempt(x.Client); err != nil {
 		return err
 	}
-	var flow sso.Flow
-	_ = c.sealed(r, flowCookie, &flow) // Finish refuses a flow without a state
 	if err := c.setSealed(w, r, flowCookie, 0, nil); err != nil {
 		return err
 	}
 	person, err := c.SSO.Provider.Finish(r.Context(), x.Client, flow, r.URL.Query())
-	if e, ok := errors.AsType[*sso.Error](err); ok && e.Reason == sso.Unavailable {
-		c.SSO.People.Succeeded(x.Client)
+	if e, ok := errors.AsType[*sso.Error](err); ok && e.Reason == sso.Unavailable && r.URL.Query().Get("error") == "" && r.Context().Err() == nil {
+		c.SSO.People.Succeeded(x.Client) // the client has not caused it
 	}
 	if err != nil {
 		return err

@@ -31,10 +31,14 @@ type File struct {
 	skipped int // lines before the header
 }
 
-// A boundedReader fails if a row is too long, such as after a quote that nothing closes.
+// A boundedReader fails if a row is too long, such as after a quote that nothing closes, or has too many cells: a
+// cell without text costs more memory than its byte.
 type boundedReader struct {
-	from io.Reader
-	left int
+	from   io.Reader
+	left   int
+	comma  byte // 0 while it is not known: then cells are not counted
+	cells  int  // of the row so far, without the first one
+	quoted bool
 }
 
 var errLongRow = fmt.Errorf("a row is longer than %d bytes: a quote may be missing", maxRecord)
@@ -45,12 +49,35 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	}
 	n, err := b.from.Read(p)
 	b.left -= n
+	if b.comma != 0 && !b.count(p[:n]) {
+		return 0, errManyCells
+	}
 	return n, err
+}
+
+var errManyCells = fmt.Errorf("a row has more than %d cells", maxColumns)
+
+// count counts the cells in a part of the file, and reports whether no row has more than maxColumns.
+func (b *boundedReader) count(part []byte) bool {
+	for _, c := range part {
+		switch {
+		case c == '"':
+			b.quoted = !b.quoted
+		case b.quoted:
+		case c == '\n':
+			b.cells = 0
+		case c == b.comma:
+			if b.cells++; b.cells >= maxColumns {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // NewFile reads the header of CSV.
 func NewFile(r io.Reader) (*File, error) {
-	f := &File{bounded: &boundedReader{r, maxRecord}}
+	f := &File{bounded: &boundedReader{from: r, left: maxRecord}}
 	in := bufio.NewReaderSize(f.bounded, 4<<10)
 	begin, err := in.Peek(4 << 10)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -67,6 +94,11 @@ func NewFile(r io.Reader) (*File, error) {
 	if line, _, ok := bytes.Cut(begin, []byte("\n")); ok && bytes.HasPrefix(line, []byte("sep=")) && len(bytes.TrimRight(line, "\r")) == 5 {
 		comma, f.skipped = rune(line[4]), 1
 		_, _ = in.Discard(len(line) + 1) // was peeked
+		begin = begin[len(line)+1:]
+	}
+	f.bounded.comma = byte(comma)
+	if !f.bounded.count(begin) {
+		return nil, errManyCells
 	}
 	f.csv = csv.NewReader(in)
 	f.csv.Comma, f.csv.FieldsPerRecord = comma, -1

@@ -142,3 +142,26 @@ func FuzzLines(f *testing.F) {
 		}
 	})
 }
+
+// Cells without text cost far more memory than the file.
+func TestARowHasALimitedNumberOfCells(t *testing.T) {
+	many := strings.Repeat(",", 100_000)
+	for name, file := range map[string]string{"header": many, "row": "a,b\n1,2\n" + many, "quoted before": "a,b\n\"x,y\"" + many} {
+		f, err := NewFile(strings.NewReader(file))
+		for err == nil {
+			_, _, err = f.Next()
+		}
+		if !errors.Is(err, errManyCells) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	f, err := NewFile(strings.NewReader("a,b\n\"" + many + "\"\n1,2\n"))
+	for range 2 {
+		if err == nil {
+			_, _, err = f.Next()
+		}
+	}
+	if err != nil {
+		t.Errorf("commas in a cell: %v", err)
+	}
+}

@@ -141,6 +141,7 @@ func (a *API) erasureRoutes() []rest.Route {
 	const area = atrium.ScopeManageErase
 	erase := write(http.MethodPost, "/erasures", area, a.createErasure)
 	erase.Heavy = true // a check reads many entries with their payloads
+	erase = reads(erase, atrium.ReadList, "")
 	return []rest.Route{
 		read("/erasures", area, a.listErasures),
 		erase,

@@ -226,5 +226,14 @@ func (a *API) endSession(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err != nil {
 		return rest.Response{}, err
 	}
+	if user != who.UserID { // a new role would end the session as well
+		u, err := a.Store.User(ctx, who.TenantID, user)
+		if err != nil {
+			return rest.Response{}, err
+		}
+		if err := mayActAs(who, u.Role); err != nil {
+			return rest.Response{}, err
+		}
+	}
 	return rest.NoContent, a.Store.EndSession(ctx, c, user, id, func(s atrium.Session) error { return r.CheckState(newSession(s)) })
 }

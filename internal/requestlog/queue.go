@@ -14,6 +14,7 @@ import (
 const (
 	maxRows         = 2000 // of all tenants
 	maxRowsOfTenant = 50
+	generalRows     = 10 // of them, the last ones
 )
 
 // A row is what a queue holds.
@@ -30,7 +31,8 @@ type rowKey [32]byte
 // the most rows loses some. It is safe for concurrent use.
 type queue[R row] struct {
 	merge   func(into *R, row R)
-	dropped atomic.Int64 // requests of rows that were lost
+	general func(R) (rowKey, R) // returns what stands for a row when a tenant has many others; nil for no such rows
+	dropped atomic.Int64        // requests of rows that were lost
 
 	mu      sync.Mutex
 	rows    int                               // guarded by mu
@@ -52,6 +54,13 @@ func (q *queue[R]) add(key rowKey, r R) {
 	if waiting := own[key]; waiting != nil {
 		q.merge(waiting, r)
 		return
+	}
+	if q.general != nil && len(own) >= maxRowsOfTenant-generalRows {
+		key, r = q.general(r)
+		if waiting := own[key]; waiting != nil {
+			q.merge(waiting, r)
+			return
+		}
 	}
 	if len(own) == maxRowsOfTenant || q.rows == maxRows && !q.makeRoom(len(own)) {
 		q.dropped.Add(r.requests())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -290,10 +291,25 @@ func TestAFloodOfReadsIsBoundedAndCounted(t *testing.T) {
 	r, d := newRecorder()
 	const sent = 10_000
 	for i := range sent {
-		r.Observe(&telemetry.Exchange{TenantID: quiet, UserID: "user_00000000000000000000000001", Read: atrium.ReadEntry, Subject: fmt.Sprint(i)})
+		r.Observe(&telemetry.Exchange{TenantID: quiet, UserID: "user_00000000000000000000000001", Read: atrium.ReadEntry, Subject: strconv.Itoa(i)})
 	}
+	// Nobody can hide a read behind a flood, neither an own one nor that of a colleague.
+	r.Observe(&telemetry.Exchange{TenantID: quiet, UserID: "user_00000000000000000000000002", Read: atrium.ReadProspect, Subject: "prospect_1"})
 	write(t, r)
-	if len(d.reads) != maxRowsOfTenant || r.DroppedReads() != sent-maxRowsOfTenant {
-		t.Errorf("%d were stored and %d dropped, want %d and %d", len(d.reads), r.DroppedReads(), maxRowsOfTenant, sent-maxRowsOfTenant)
+	counts := map[atrium.UserID]int64{}
+	for _, read := range d.reads {
+		counts[read.UserID] += read.Count
+	}
+	if want := maxRowsOfTenant - generalRows + 2; len(d.reads) != want || r.DroppedReads() != 0 {
+		t.Errorf("%d were stored and %d dropped, want %d and none", len(d.reads), r.DroppedReads(), want)
+	}
+	if counts["user_00000000000000000000000001"] != sent || counts["user_00000000000000000000000002"] != 1 {
+		t.Errorf("stored are %v", counts)
+	}
+	for i := range 2 * maxRowsOfTenant { // many callers at once
+		r.Observe(&telemetry.Exchange{TenantID: quiet, UserID: atrium.UserID("user_" + strconv.Itoa(i)), Read: atrium.ReadEntry, Subject: "prospectlog_1"})
+	}
+	if r.DroppedReads() != maxRowsOfTenant {
+		t.Errorf("%d were dropped, want %d", r.DroppedReads(), maxRowsOfTenant)
 	}
 }

@@ -293,6 +293,8 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 				o.record(t, atrium.Submission{Source: "crm", Type: "deal.won", Payload: []byte(`{"deal":"D-7"}`), Claim: atrium.Claim{Domain: domain}})
 			}
 			b.signIn(o, atrium.RoleAdmin)
+			b.heading("Overview")
+			b.open(of + "/accounts")
 			b.heading("Accounts")
 
 			// Find an account, and rename it.
@@ -475,7 +477,7 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			if forms := get[int](b, `document.querySelectorAll("main form").length`); forms != 0 {
 				t.Errorf("a viewer sees %d forms", forms)
 			}
-			b.submit(`.user button`)
+			b.submit(`form[action="/console/logout"] button:not([type])`)
 			b.heading("Sign in")
 			b.open(of + "/accounts")
 			b.heading("Sign in")
@@ -632,6 +634,7 @@ func TestAFieldWithoutALabelIsFound(t *testing.T) {
 	o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))
 	b := newTab(t, newBrowser(t), o.base, views()[0])
 	b.signIn(o, atrium.RoleAdmin)
+	b.open("/console/" + string(o.tenant) + "/accounts")
 	get[int](b, `(document.querySelectorAll("label").forEach(l => l.replaceWith(...l.querySelectorAll("input, select"))), 0)`)
 	if faults := b.faultsOfAccess(); len(faults) == 0 || !strings.Contains(faults[0], "label") && !strings.Contains(faults[0], "name") {
 		t.Errorf("the faults are %q", faults)

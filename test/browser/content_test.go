@@ -114,7 +114,7 @@ func TestSitesShowContentInABrowser(t *testing.T) {
 		name, site, query, page, key, want string
 	}{
 		{"with a key", allowed, "", privatePage, key, "content of " + privatePage},
-		{"with a key, elsewhere", other, "", privatePage, key, "TypeError: Failed to fetch"},
+		{"with a key, elsewhere", other, "", privatePage, key, "Error: The key does not allow this origin."},
 		{"private", allowed, "", privatePage, "", "null"},
 		{"public", other, "", publicPage, "", "content of " + publicPage},
 		{"public, with a key", allowed, "", publicPage, key, "content of " + publicPage},

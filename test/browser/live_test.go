@@ -36,6 +36,7 @@ func TestTheActivityListShowsNewEntries(t *testing.T) {
 	if rows("tr.new") != 1 || !get[bool](b, `document.activeElement.matches("tbody tr:last-child a")`) {
 		t.Errorf("%d rows are new, and the focus is on %s", rows("tr.new"), get[string](b, `document.activeElement.outerHTML`))
 	}
+	b.until(`document.getAnimations().length === 0`)
 	b.checkAccess("the list with new entries")
 	b.screenshot("console-live")
 

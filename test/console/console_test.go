@@ -742,3 +742,25 @@ func TestTheOverviewLeadsToWhatNeedsAttention(t *testing.T) {
 		}
 	})
 }
+
+// Ending a session signs its user out: it takes the permissions that the user has, as signing out does.
+func TestOnlySomebodyWithTheirPermissionsEndsASession(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		admin := s.user(s.tenants[0], atrium.RoleAdmin)
+		s.login(s.link(s.tenants[0], admin))
+		found, err := s.store.Sessions(t.Context(), s.tenants[0], admin)
+		if err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		path := "/manage/v0/users/" + string(admin) + "/sessions/" + string(found[0].ID)
+		weak, _ := apptest.Key(t, s.store, s.tenants[0], atrium.ScopeManageUsers)
+		strong, _ := apptest.Key(t, s.store, s.tenants[0], atrium.ScopeManage)
+		if a := s.ask(http.MethodDelete, path, nil, "X-Api-Key: "+weak); a.StatusCode != http.StatusForbidden {
+			t.Errorf("with manage:users only: %s", a.Status)
+		}
+		if a := s.ask(http.MethodDelete, path, nil, "X-Api-Key: "+strong); a.StatusCode != http.StatusNoContent {
+			t.Errorf("with manage: %s", a.Status)
+		}
+	})
+}

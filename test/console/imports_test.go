@@ -113,3 +113,24 @@ func TestExportsAreFiles(t *testing.T) {
 		}
 	})
 }
+
+// The fields before a file are held in memory. Their names and headers count as well.
+func TestTheFieldsOfAnUploadAreBounded(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleAdmin)
+		of := "/console/" + string(s.tenants[0])
+		for name, fields := range map[string]url.Values{
+			"a long name":     {strings.Repeat("n", 1<<20): {"x"}},
+			"a long value":    {"kind": {strings.Repeat("v", 1<<20)}},
+			"many long names": {strings.Repeat("a", 30<<10): {"x"}, strings.Repeat("b", 30<<10): {"x"}, strings.Repeat("c", 30<<10): {"x"}},
+		} {
+			if a := s.upload(of+"/import/columns", fields, "domain\na.example\n", cookie); a.StatusCode != http.StatusRequestEntityTooLarge {
+				t.Errorf("%s: %s", name, a.Status)
+			}
+		}
+		if a := s.upload(of+"/import/columns", url.Values{"kind": {"accounts"}}, "domain\n"+strings.Repeat("a.example\n", 100_000), cookie); a.StatusCode != http.StatusOK {
+			t.Errorf("a large file: %s", a.Status)
+		}
+	})
+}

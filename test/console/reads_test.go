@@ -22,7 +22,7 @@ func TestReadsOfPersonalDataByUsersAreListed(t *testing.T) {
 			}
 		}
 		want := map[string]bool{
-			"account " + account: true, "prospect " + prospect: true, "entry " + entry: true, "list ": true,
+			"account:" + account: true, "prospect:" + prospect: true, "entry:" + entry: true, "list:": true,
 		}
 		got := map[string]bool{}
 		for began := time.Now(); len(got) < len(want) && time.Since(began) < 30*time.Second; time.Sleep(20 * time.Millisecond) {
@@ -31,7 +31,7 @@ func TestReadsOfPersonalDataByUsersAreListed(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range reads {
-				got[string(r.Kind)+" "+r.Subject] = true
+				got[string(r.Kind)+":"+r.Subject] = true
 			}
 		}
 		for read := range want {

@@ -291,8 +291,23 @@ func TestFailedSignInsAreLimitedAndUnavailableOnesAreNot(t *testing.T) {
 			}
 		}
 		d.provider.Set(func(b *ssotest.Behavior) { b.Token = nil })
-		for range 3 {
+		for range 5 { // another site can make the browser do this
 			if a := d.visit(http.MethodGet, "/console/login/callback?state=x&code=y", nil); a.StatusCode != http.StatusBadRequest {
+				t.Fatalf("a callback without a sign-in: %s", a.Status)
+			}
+		}
+		callback := d.callback()
+		for range 5 {
+			if a := d.ask(http.MethodGet, "/console/login/callback?state=x&code=y", nil, "Sec-Fetch-Mode: no-cors"); a.StatusCode != http.StatusBadRequest {
+				t.Fatalf("a callback of an image: %s", a.Status)
+			}
+		}
+		if a := d.visit(http.MethodGet, callback, nil); a.StatusCode != http.StatusSeeOther {
+			t.Fatalf("a sign-in after callbacks of others: %s", a.Status)
+		}
+		for _, query := range []string{"state=x&code=y", "error=server_error", "error=temporarily_unavailable&state=x"} {
+			d.visit(http.MethodGet, "/console/login/sso", nil)
+			if a := d.visit(http.MethodGet, "/console/login/callback?"+query, nil); a.StatusCode < 400 {
 				t.Fatalf("an invalid callback: %s", a.Status)
 			}
 		}
