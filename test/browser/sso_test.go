@@ -161,7 +161,7 @@ func TestPeopleSignInThroughACertifiedProvider(t *testing.T) {
 							b.checkAccess("the choice of a tenant")
 						}
 						b.submit(`form[action="/console/login/tenant"] button:nth-of-type(2)`)
-						b.heading("Accounts")
+						b.heading("Overview")
 
 						b = tab()
 						b.expected = "403"
