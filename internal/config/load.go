@@ -278,6 +278,14 @@ func Redact(value string) string {
 	return value
 }
 
+// RedactText hides the credentials of every URL, and the passwords of NAME=VALUE lists, in a text such as an error.
+func RedactText(text string) string {
+	return credentials.ReplaceAllString(passwordMember.ReplaceAllString(text, "${1}"+redacted), "://"+redacted+"@")
+}
+
+// credentials matches up to the last @ of a word: a password may contain others.
+var credentials = regexp.MustCompile(`://\S*@`)
+
 const redacted = "xxxxx" // as net/url has it
 
 var passwordMember = regexp.MustCompile(`(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^&\s]*)`)

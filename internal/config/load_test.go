@@ -281,6 +281,20 @@ func TestNamesFollowFromFields(t *testing.T) {
 	}
 }
 
+func TestRedactTextHidesTheCredentialsOfEveryURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"database is locked":                                                   "database is locked",
+		"connect to postgres://me:s3cr3t@db/x: refused":                        "connect to postgres://xxxxx@db/x: refused",
+		"postgres://me:s3@cr3t@db/x and https://me:s3cr3t@proxy/ do not reply": "postgres://xxxxx@db/x and https://xxxxx@proxy/ do not reply",
+		"cannot parse `host=db password=s3cr3t user=me`":                       "cannot parse `host=db password=xxxxx user=me`",
+		"see https://example.com/a":                                            "see https://example.com/a",
+	} {
+		if got := RedactText(text); got != want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestRedactHidesPasswordsAndNothingElse(t *testing.T) {
 	const secret = "s3cr3t"
 	for value, want := range map[string]string{
