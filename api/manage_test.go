@@ -61,7 +61,7 @@ func TestManagementOperationsHaveConsistentHeadersAndStatuses(t *testing.T) {
 	eachManaged(t, func(path, method string, op object, parameters []object) {
 		fault := func(what string) { t.Errorf("%s %s: %s", method, path, what) }
 		has := func(status string) bool { return op["responses"].(object)[status] != nil }
-		ofTenant := !strings.HasPrefix(path, "/manage/v0/tenants")
+		ofTenant := !strings.HasPrefix(path, "/manage/v0/tenants") && !strings.HasPrefix(path, "/manage/v0/server/")
 		if ofTenant != (named(parameters, "Atrium-Tenant") != nil) || ofTenant && (!has("400") || !has("404")) {
 			fault("must have the parameter Atrium-Tenant, 400 and 404 if and only if it concerns a tenant")
 		}

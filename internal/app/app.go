@@ -51,7 +51,8 @@ const statusOK = `{"status":"ok"}`
 // Config has the parts that New needs.
 type Config struct {
 	Settings config.Config
-	Store    *store.Store // migrated by New, closed by the caller
+	Origins  []config.Setting // the settings with their origin, for operators
+	Store    *store.Store     // migrated by New, closed by the caller
 	Log      *slog.Logger
 	Metrics  *telemetry.Metrics // nil for none; served if the settings have an address
 	Export   *telemetry.Export  // nil for none; closed by Run
@@ -77,6 +78,7 @@ type App struct {
 	ready       atomic.Bool
 	jobs        []job
 	requests    *requestlog.Recorder
+	runs        *jobRuns
 	succeeded   func(job string)  // called after each run without an error; may be nil
 	draining    atomic.Bool       // during the shutdown delay
 	export      *telemetry.Export // nil for none
@@ -114,7 +116,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	a.writer = newWriter(c, observe.ingest, observe.trace)
 	a.keys = auth.New(c.Store, c.Store.Now, limits.failures, observe.auth)
 	a.requests = observe.requests
-	a.jobs = newJobs(c.Store, a.requests, a.newer)
+	a.jobs, a.runs = newJobs(c.Store, a.requests, a.newer), newJobRuns(time.Now)
 	stopping, stop := context.WithCancel(context.Background())
 	api := newAPI(c, a.keys)
 	api.Begin, api.Observe, api.Stopping, api.Limits = observe.begin, observe.request, stopping, limits.rest
@@ -125,6 +127,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Cache: &rest.ResponseCache{Version: c.Store.CacheVersion, Bytes: int64(c.Settings.ResponseCache) - siteCache}}
 	sites := &content.API{Store: c.Store, Previews: a.keys, Cache: &rest.ResponseCache{Version: c.Store.CacheVersion, Bytes: siteCache}}
 	private := newManage(c, cursors, a.keys, a.writer)
+	private.Server = a.serverInfo(c)
 	private.MaxLine = int64(c.Settings.MaxBody) + lineMembers
 
 	open := map[string]http.Handler{
@@ -232,7 +235,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer running.Wait()
 	defer stop()
 	running.Go(func() { a.keys.Run(background, a.log) })
-	jobs := startJobs(background, a.jobs, a.log, a.succeeded)
+	jobs := startJobs(background, a.jobs, a.log, a.jobRan)
 
 	failed := make(chan error, 2)
 	defer func() { _ = a.listener.Close() }() // Serve closes it, but may not even have begun

@@ -126,14 +126,14 @@ type jobRunner struct {
 	log   *slog.Logger
 }
 
-// startJobs runs the jobs until stop is called or ctx ends. succeeded, which may be nil, is
-// called after each run without an error.
-func startJobs(ctx context.Context, all []job, log *slog.Logger, succeeded func(job string)) *jobRunner {
+// startJobs runs the jobs until stop is called or ctx ends. ran, which may be nil, is called after each run
+// with its error, except for a run that the end of ctx stopped.
+func startJobs(ctx context.Context, all []job, log *slog.Logger, ran func(job string, err error)) *jobRunner {
 	ctx, stop := context.WithCancel(ctx)
 	r := &jobRunner{stop: stop, ended: make(chan struct{}), log: log}
 	var running sync.WaitGroup
 	for _, j := range all {
-		running.Go(func() { j.loop(ctx, log, succeeded) })
+		running.Go(func() { j.loop(ctx, log, ran) })
 	}
 	go func() {
 		running.Wait()
@@ -153,17 +153,18 @@ func (r *jobRunner) wait(ctx context.Context) {
 }
 
 // loop runs the job until ctx ends.
-func (j job) loop(ctx context.Context, log *slog.Logger, succeeded func(string)) {
+func (j job) loop(ctx context.Context, log *slog.Logger, ran func(string, error)) {
 	failureInterval := pollInterval
 	for ctx.Err() == nil {
 		more, err := j.run(ctx)
 		pause := j.interval
-		if err == nil && succeeded != nil {
-			succeeded(j.name)
+		if err != nil && ctx.Err() != nil {
+			return
+		}
+		if ran != nil {
+			ran(j.name, err)
 		}
 		switch {
-		case err != nil && ctx.Err() != nil:
-			return
 		case err != nil:
 			log.Error("a job failed and will be retried", "job", j.name, "error", err)
 			failureInterval = min(2*failureInterval, maxFailureInterval)

@@ -47,11 +47,11 @@ refuses a database that has tenants but no demo tenant.`,
 	defaults.Database = "sqlite:" + demoFile
 	load, loader := settingsFlags(cmd, defaults)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
-		settings, _, err := load()
+		settings, origins, err := load()
 		if err = errors.Join(err, misspelledTarget(cmd)); err != nil {
 			return err
 		}
-		return serve(cmd.Context(), settings, append(loader.Warnings, misspelledVariables()...), cmd.ErrOrStderr(),
+		return serve(cmd.Context(), settings, origins, append(loader.Warnings, misspelledVariables()...), cmd.ErrOrStderr(),
 			func(a *app.App, s *store.Store) error {
 				tenant, key, operator, err := prepareDemo(cmd.Context(), s)
 				if err != nil {

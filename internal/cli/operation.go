@@ -34,6 +34,7 @@ type operation struct {
 	affected     affectedFunc // resource that the call affects; nil for the first argument
 	harmless     harmlessFunc // whether the call needs no prompt in spite of confirm; nil for never
 	tenancy      tenancy      // whose data it works on
+	serverOnly   bool         // needs a running server
 	layout       layout
 	mediaType    string // that the response must have, for layoutRaw; "" for any
 	columns      []column
@@ -158,7 +159,13 @@ func (o *operation) command(t *target) *cobra.Command {
 		if err := o.setTrailing(cmd, args); err != nil {
 			return err
 		}
-		return t.resolve(cmd, o.tenancy)
+		if err := t.resolve(cmd, o.tenancy); err != nil {
+			return err
+		}
+		if o.serverOnly && !t.remote() {
+			return usageError{errors.New("the command shows a running server: pass --server or --profile, or set " + envServer)}
+		}
+		return nil
 	}
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		values, err := o.parse(cmd, args)

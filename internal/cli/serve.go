@@ -43,12 +43,12 @@ exits within 8 seconds. A second signal ends it immediately.`,
 	}
 	load, loader := settingsFlags(cmd, config.Default())
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
-		settings, _, err := load()
+		settings, origins, err := load()
 		if err = errors.Join(err, misspelledTarget(cmd)); err != nil {
 			logFailure(telemetry.NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel), cmd.ErrOrStderr(), settings, err)
 			return err
 		}
-		return serve(cmd.Context(), settings, append(loader.Warnings, misspelledVariables()...), cmd.ErrOrStderr(), func(*app.App, *store.Store) error {
+		return serve(cmd.Context(), settings, origins, append(loader.Warnings, misspelledVariables()...), cmd.ErrOrStderr(), func(*app.App, *store.Store) error {
 			return nil
 		})
 	})
@@ -73,7 +73,7 @@ func settingsFlags(
 
 // serve logs the warnings and runs the server. It calls started once the server listens.
 func serve(
-	ctx context.Context, c config.Config, warnings []string, stderr io.Writer,
+	ctx context.Context, c config.Config, origins []config.Setting, warnings []string, stderr io.Writer,
 	started func(*app.App, *store.Store) error,
 ) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // the reader of the log may exit
@@ -120,7 +120,7 @@ func serve(
 			log.Error("close database", "error", err)
 		}
 	}()
-	a, err := app.New(ctx, app.Config{Settings: c, Store: s, Log: log, Metrics: metrics, Export: export})
+	a, err := app.New(ctx, app.Config{Settings: c, Origins: origins, Store: s, Log: log, Metrics: metrics, Export: export})
 	if errors.Is(err, app.ErrCertificate) || errors.Is(err, store.ErrNewer) {
 		return permanent{err}
 	}

@@ -22,6 +22,7 @@ type API struct {
 	Logs     resource.Logs
 	Cursors  rest.CursorKey
 	Keys     KeyCache                          // forgets keys that this process changes
+	Server   *Server                           // this process, if it is a server; otherwise nil
 	Imports  *limit.Semaphore[atrium.TenantID] // limits concurrent imports, except checks
 	Checks   *limit.Semaphore[atrium.TenantID] // limits concurrent checks of imports
 	Exports  *limit.Semaphore[atrium.TenantID] // limits concurrent exports, including those of audit logs
@@ -51,6 +52,7 @@ func (a *API) Routes() []rest.Route {
 		a.refusedRequestRoutes(),
 		a.readRoutes(),
 		a.transferRoutes(),
+		a.serverRoutes(),
 	)
 	for i := range routes {
 		routes[i].ReportIgnored = true // unknown members are refused, but unknown parameters are not
@@ -292,13 +294,15 @@ func (a *API) groupRoutes() []rest.Route {
 	}
 }
 
+// operators returns the route of an operation that is for operators only.
+func operators(method, pattern string, scope atrium.Scope, handle rest.Handler) rest.Route {
+	route := write(method, pattern, scope, handle)
+	route.For = rest.AnyTenant
+	return route
+}
+
 // tenantRoutes are for operators, except the route of the request's own tenant.
 func (a *API) tenantRoutes() []rest.Route {
-	operators := func(method, pattern string, scope atrium.Scope, handle rest.Handler) rest.Route {
-		route := write(method, pattern, scope, handle)
-		route.For = rest.AnyTenant
-		return route
-	}
 	return []rest.Route{
 		read("/tenant", "", a.ownTenant),
 		read("/overview", "", a.getOverview),
@@ -307,5 +311,13 @@ func (a *API) tenantRoutes() []rest.Route {
 		operators(http.MethodGet, "/tenants/{tenant_id}", atrium.ScopeManageRead, a.getTenant),
 		operators(http.MethodPatch, "/tenants/{tenant_id}", atrium.ScopeManage, a.updateTenant),
 		operators(http.MethodDelete, "/tenants/{tenant_id}", atrium.ScopeManage, a.deleteTenant),
+	}
+}
+
+// serverRoutes are for operators.
+func (a *API) serverRoutes() []rest.Route {
+	return []rest.Route{
+		operators(http.MethodGet, "/server/settings", atrium.ScopeManageRead, a.listSettings),
+		operators(http.MethodGet, "/server/jobs", atrium.ScopeManageRead, a.listJobs),
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"atrium"
 	"atrium/internal/app"
 	"atrium/internal/auth"
@@ -21,7 +23,15 @@ import (
 func Start(t testing.TB, s *store.Store, change ...func(*app.Config)) (addr string) {
 	t.Helper()
 	c := app.Config{Settings: config.Default(), Store: s}
-	c.Settings.Addr = "127.0.0.1:0"
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	loader := config.Bind(flags, &c.Settings)
+	if err := flags.Parse([]string{"--addr", "127.0.0.1:0"}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if c.Origins, err = loader.Load(func(string) (string, bool) { return "", false }); err != nil {
+		t.Fatal(err)
+	}
 	c.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	for _, f := range change {
 		f(&c)

@@ -1,0 +1,54 @@
+package manage
+
+import (
+	"context"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/rest"
+)
+
+// A Server is what operators can see of the process that serves the API.
+type Server struct {
+	Host      string // name of the machine; "" if it is unknown
+	StartedAt atrium.Time
+	Settings  []Setting
+	Jobs      func() []Job
+}
+
+// A Setting is a setting in force, without secrets.
+type Setting struct {
+	Name   string  `json:"name"`
+	Value  *string `json:"value,omitzero"` // nil if it is hidden
+	Source string  `json:"source"`
+}
+
+// A Job is a background job with its last runs since the start.
+type Job struct {
+	Name            string       `json:"name"`
+	IntervalSeconds int64        `json:"intervalSeconds"`
+	LastSuccessAt   *atrium.Time `json:"lastSuccessAt,omitzero"`
+	LastFailureAt   *atrium.Time `json:"lastFailureAt,omitzero"`
+	LastError       string       `json:"lastError,omitzero"`
+}
+
+// ofServer is a list of what a server has.
+type ofServer[T any] struct {
+	Host      string      `json:"host"`
+	StartedAt atrium.Time `json:"startedAt"`
+	Items     []T         `json:"items"`
+}
+
+func (a *API) listSettings(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+	if a.Server == nil { // the command line on the database
+		return rest.Response{}, atrium.NotFound()
+	}
+	return rest.Response{Body: ofServer[Setting]{a.Server.Host, a.Server.StartedAt, a.Server.Settings}}, nil
+}
+
+func (a *API) listJobs(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+	if a.Server == nil {
+		return rest.Response{}, atrium.NotFound()
+	}
+	return rest.Response{Body: ofServer[Job]{a.Server.Host, a.Server.StartedAt, a.Server.Jobs()}}, nil
+}
