@@ -65,6 +65,7 @@ func (c *Console) Handlers() map[string]http.Handler {
 	}
 	for pattern, page := range map[string]page{
 		"GET " + prefix + "/tenants":                                                         c.listTenants,
+		"GET " + prefix + "/server":                                                          c.showServer,
 		"POST " + prefix + "/tenants":                                                        c.createTenant,
 		"GET " + of:                                                                          c.tenantHome,
 		"GET " + of + "/accounts":                                                            c.listAccounts,

@@ -293,6 +293,7 @@ var places = map[string]place{
 // operatorPlaces are those of operators only.
 var operatorPlaces = map[string]place{
 	"GET /console/tenants":                 {},
+	"GET /console/server":                  {},
 	"GET /console/{tenant}/tenant":         {},
 	"POST /console/{tenant}/tenant/rename": {atrium.ScopeManage, url.Values{"name": {"New"}, "tag": {"*"}}},
 	"POST /console/tenants":                {atrium.ScopeManage, url.Values{"name": {"New"}}},
