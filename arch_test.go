@@ -15,7 +15,7 @@ import (
 var layers = [][]string{
 	{"."},
 	{"api", "internal/auditlog", "internal/canonical", "internal/csvrows", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry", "internal/limit"},
-	{"internal/store/engine/sqlite", "internal/store/engine/postgres", "internal/store/register"},
+	{"internal/store/engine/sqlite", "internal/store/engine/postgres", "internal/store/register", "internal/summary"},
 	{"internal/store/kernel"},
 	{"internal/store/accounts", "internal/store/pages", "internal/store/access", "internal/store/audit", "internal/store/tombstones", "internal/store/requestlog", "internal/store/copies", "internal/store/counts"},
 	{"internal/store/entries"},
