@@ -74,11 +74,11 @@ func readTimeline(b *testing.B, s *store.Store, tenant atrium.TenantID, account 
 			return 50, err
 		},
 		"find": func() (int, error) {
-			found, _, err := s.FindEntries(b.Context(), tenant, atrium.EntryFilter{}, nil, 50)
+			found, _, err := s.FindEntries(b.Context(), tenant, atrium.EntryFilter{}, nil, 50, false)
 			return len(found), err
 		},
 		"find, filter": func() (int, error) { // that matches no entry
-			_, _, err := s.FindEntries(b.Context(), tenant, atrium.EntryFilter{ClaimedDomain: "none.example"}, nil, 50)
+			_, _, err := s.FindEntries(b.Context(), tenant, atrium.EntryFilter{ClaimedDomain: "none.example"}, nil, 50, false)
 			return 50, err
 		},
 		"counts": func() (int, error) {

@@ -32,7 +32,7 @@ func (s *Store) CreateGroupMapping(ctx context.Context, c atrium.Change, m atriu
 		if made.TenantID = c.TenantID; c.TenantID == atrium.OperatorChain {
 			made.TenantID = ""
 		}
-		if err := lockChain(tx); err != nil {
+		if err := tx.LockChain(); err != nil {
 			return made, err
 		}
 		n, err := count(tx, "group_mappings", atrium.MaxGroupMappings)
@@ -140,7 +140,7 @@ func (s *Store) SignInPerson(ctx context.Context, p atrium.Person, m atrium.Grou
 	fresh := atrium.NewID[atrium.UserID]()
 	c := atrium.Change{TenantID: chainOf(m.TenantID), RequestID: requestID}
 	made, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.Session, error) {
-		if err := lockChain(tx); err != nil { // two first sign-ins of a person create one user
+		if err := tx.LockChain(); err != nil { // two first sign-ins of a person create one user
 			return session, err
 		}
 		var stored atrium.GroupMapping

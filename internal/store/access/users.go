@@ -47,12 +47,6 @@ func (s *Store) CreateUser(ctx context.Context, c atrium.Change, u atrium.User) 
 	})
 }
 
-// lockChain orders concurrent changes of the tenant: all of them write the head of its audit log. There is none
-// before the first change.
-func lockChain(tx *kernel.Mutation) error {
-	return tx.Lock("SELECT number FROM audit_heads WHERE tenant_id = $1", engine.Args{kernel.IDArg(tx.Change.TenantID)}, func(engine.Row) error { return nil })
-}
-
 // count returns how many rows a table has of the tenant of the change: most at most.
 func count(tx *kernel.Mutation, table string, most int) (n int64, err error) {
 	err = engine.Find(tx.Query, "SELECT COUNT(*) FROM (SELECT 1 FROM "+table+" WHERE tenant_id = $1 LIMIT $2) x",
@@ -66,7 +60,7 @@ func insertUser(tx *kernel.Mutation, u atrium.User) (atrium.User, error) {
 	if u.TenantID = tx.Change.TenantID; u.TenantID == atrium.OperatorChain {
 		u.TenantID = ""
 	}
-	if err := lockChain(tx); err != nil {
+	if err := tx.LockChain(); err != nil {
 		return u, err
 	}
 	users, err := count(tx, "users", atrium.MaxUsers)

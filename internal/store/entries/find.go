@@ -13,7 +13,7 @@ import (
 )
 
 // FindEntries returns a page of up to limit entries of a tenant that match a filter, after a position, nil
-// for the first page, without payloads. next is the position to continue after, nil at the end.
+// for the first page, with payloads if requested. next is the position to continue after, nil at the end.
 //
 // Entries are sorted by identifier, highest first. With AccountID or Unattributed, they are sorted
 // like a Timeline instead, newest first: the index of that account finds them. Only an idempotency
@@ -21,7 +21,7 @@ import (
 // may be short, or even empty, before the end: it reads at most maxMatchEntries entries and
 // maxMatchBytes of the texts that it compares, and returns at most kernel.ListBytes, or one entry. An
 // account that does not exist has no entries.
-func (s *Store) FindEntries(ctx context.Context, tenant atrium.TenantID, f atrium.EntryFilter, after *atrium.Position, limit int,
+func (s *Store) FindEntries(ctx context.Context, tenant atrium.TenantID, f atrium.EntryFilter, after *atrium.Position, limit int, payloads bool,
 ) (found []atrium.TimelineEntry, next *atrium.Position, err error) {
 	m := &matcher{filter: f.TimelineFilter, name: canonical.Name(f.ClaimedName)}
 	if f.ClaimedDomain != "" {
@@ -40,9 +40,13 @@ func (s *Store) FindEntries(ctx context.Context, tenant atrium.TenantID, f atriu
 		if m.selective() {
 			chunk = maxChunk
 		}
+		columns := claimedColumns + textBytes
+		if payloads {
+			columns = claimedColumns + rowBytes
+		}
 		var it *entryIterator[claimRow]
 		m.accounts = nil
-		switch columns := claimedColumns + textBytes; {
+		switch {
 		case f.IdempotencyKey != "":
 			it, m.accounts = newKeyIterator(tx, tenant, f.IdempotencyKey, columns, scanClaimed), setOf(group)
 		case group != nil:
@@ -55,9 +59,25 @@ func (s *Store) FindEntries(ctx context.Context, tenant atrium.TenantID, f atriu
 			next = position
 			found, err = findMatched(tx, tenant, matching)
 		}
+		if err == nil && payloads {
+			err = addPayloads(tx, tenant, found)
+		}
 		return err
 	})
 	return found, next, err
+}
+
+// addPayloads reads the payloads of entries.
+func addPayloads(tx engine.Tx, tenant atrium.TenantID, entries []atrium.TimelineEntry) error {
+	ids := make([]atrium.EntryID, len(entries))
+	for i := range entries {
+		ids[i] = entries[i].ID
+	}
+	payloads, err := readColumn(tx, tenant, findPayloads, ids)
+	for i := range entries {
+		entries[i].Payload = payloads[entries[i].ID]
+	}
+	return err
 }
 
 // setOf returns accounts as a set, nil for nil.

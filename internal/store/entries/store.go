@@ -1,5 +1,5 @@
 // Package entries appends entries to accounts, reads their timelines, and moves entries between
-// accounts.
+// accounts. It stores the templates of their summaries.
 package entries
 
 import (

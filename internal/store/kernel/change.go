@@ -52,6 +52,12 @@ func (tx *Mutation) CountBytes(bytes int) error {
 	return nil
 }
 
+// LockChain orders concurrent changes of the tenant: all of them write the head of its audit log. There is none
+// before the first change.
+func (tx *Mutation) LockChain() error {
+	return tx.Lock("SELECT number FROM audit_heads WHERE tenant_id = $1", engine.Args{IDArg(tx.Change.TenantID)}, func(engine.Row) error { return nil })
+}
+
 // CountSize is CountBytes for the sum of the first column of a statement. query is tx.Query or
 // tx.Lock. Call it before the change reads or writes rows that can be large. It does nothing if the
 // change was admitted as large.

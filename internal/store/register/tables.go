@@ -183,6 +183,10 @@ var tables = []*Table{
 				"applied_until bigint", "swept_at bigint", "deleted bigint", "deleted_since bigint"),
 		),
 	},
+	{
+		Name: "summary_templates", Kind: Distributed, Key: []string{"source", "type"}, Rows: untouched,
+		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "source text", "type text", "template text")),
+	},
 	{ // erasures of persons
 		Name: "erasure_jobs", Kind: Distributed, Key: []string{"erasure_id"}, Rows: untouched,
 		Columns: slices.Concat(tenant,

@@ -83,7 +83,7 @@ func copyHidesIncomplete(t *testing.T, e *env) {
 	for writes := 1; ; writes++ {
 		broken := &interruptedDB{DB: to.db, left: writes, random: rand.New(rand.NewPCG(1, 3))}
 		_, err := e.CopyTo(t.Context(), store.New(broken, e.clock.now), store.CopyOptions{Tenant: e.tenant})
-		if err == nil {
+		if err == nil || atrium.CodeOf(err) == atrium.CodeConflict { // the last write was committed
 			break
 		}
 		if !errors.Is(err, errInterrupted) || writes > 1000 {
@@ -92,7 +92,7 @@ func copyHidesIncomplete(t *testing.T, e *env) {
 		if _, _, _, err := to.Key(t.Context(), f.key); err == nil { // then everything that the key can read is there
 			from, other := e.dump(t), to.dump(t)
 			for _, table := range register.Tables() {
-				if table.Kind == register.Distributed && len(from[table.Name]) != len(other[table.Name]) {
+				if table.Kind == register.Distributed && table.Copied() && len(from[table.Name]) != len(other[table.Name]) {
 					t.Errorf("the key works, and %s has %d of %d rows", table.Name, len(other[table.Name]), len(from[table.Name]))
 				}
 			}

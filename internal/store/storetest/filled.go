@@ -93,6 +93,7 @@ func (e *env) fill(t tb) (f filled) {
 	e.fillPerson(t)
 	f.erasure = e.startErasure(t, atrium.ErasureRequest{Rule: personal()}).ID
 	e.setRules(t, atrium.RetentionRule{Source: "crm", Days: 30})
+	e.putSummary(t, "crm", "", "{/name}")
 	e.record(t, byDomain("filled1.example"))
 	e.countAll(t)
 	e.sql(t, "INSERT INTO erasures (tenant_id, account_id, requested_at) VALUES ($1, $2, $3)", storedID(e.tenant), storedID(atrium.NewID[atrium.AccountID]()), int64(0))

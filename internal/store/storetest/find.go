@@ -23,6 +23,7 @@ var find = []guarantee{
 	{"a search reads a bounded number of entries and continues in the next", findBounded},
 	{"a search finds a long domain in any spelling", findLongDomains},
 	{"a page of found entries ends with 1 MiB of text", findSized},
+	{"found entries have their payloads if requested, and a page ends with 1 MiB of them", findPayloads},
 	{"an idempotency key, an account or the unattributed account is found by an index", findByIndex},
 	{"moved entries are found in their account", findMoved},
 	{"entries of an erased account are not found", findErased},
@@ -34,7 +35,7 @@ func (e *env) findAll(t tb, f atrium.EntryFilter, limit int) (all []atrium.Timel
 	t.Helper()
 	var after *atrium.Position
 	for {
-		part, next, err := e.FindEntries(t.Context(), e.tenant, f, after, limit)
+		part, next, err := e.FindEntries(t.Context(), e.tenant, f, after, limit, false)
 		if err != nil {
 			t.Fatalf("find entries: %v", err)
 		}
@@ -208,18 +209,43 @@ func findBounded(t *testing.T, e *env) {
 		{ClaimedDomain: "RARE.example"}, {TimelineFilter: atrium.TimelineFilter{Source: "rare"}}, {TimelineFilter: atrium.TimelineFilter{Until: pointer(at + 1)}},
 	} {
 		read.rows = 0
-		part, next, err := counting.FindEntries(t.Context(), e.tenant, f, nil, 10)
+		part, next, err := counting.FindEntries(t.Context(), e.tenant, f, nil, 10, false)
 		if err != nil || len(part) != 0 || next == nil || read.rows > looked+1000 {
 			t.Fatalf("%+v: after %d rows: %v, %v, %v", f, read.rows, idsOf(part), next, err)
 		}
-		part, next, err = counting.FindEntries(t.Context(), e.tenant, f, next, 10)
+		part, next, err = counting.FindEntries(t.Context(), e.tenant, f, next, 10, false)
 		if err != nil || !slices.Equal(idsOf(part), []atrium.EntryID{rare.EntryID}) || next != nil {
 			t.Errorf("%+v: on the next page: %v, %v, %v", f, idsOf(part), next, err)
 		}
 	}
 	read.rows = 0
-	if part, _, err := counting.FindEntries(t.Context(), e.tenant, atrium.EntryFilter{}, nil, 10); err != nil || len(part) != 10 || read.rows > 50 {
+	if part, _, err := counting.FindEntries(t.Context(), e.tenant, atrium.EntryFilter{}, nil, 10, false); err != nil || len(part) != 10 || read.rows > 50 {
 		t.Errorf("without a filter: %d entries of %d rows, %v", len(part), read.rows, err)
+	}
+}
+
+func findPayloads(t *testing.T, e *env) {
+	large := `{"text":"` + strings.Repeat("x", 300<<10) + `"}`
+	for range 5 {
+		e.record(t, byDomain("acme.example"), payload(large))
+	}
+	small := e.record(t, byDomain("acme.example"), payload(`{"n": 1.0}`))
+	var found []atrium.TimelineEntry
+	pages := 0
+	for after, more := (*atrium.Position)(nil), true; more; pages++ {
+		part, next, err := e.FindEntries(t.Context(), e.tenant, atrium.EntryFilter{}, after, 10, true)
+		if err != nil || len(part) == 0 || len(part) > 4 {
+			t.Fatalf("%d entries on a page, %v", len(part), err)
+		}
+		found, after, more = append(found, part...), next, next != nil
+	}
+	if len(found) != 6 || pages != 2 || found[0].ID != small.EntryID || string(found[0].Payload) != `{"n": 1.0}` || string(found[5].Payload) != large {
+		t.Errorf("%d entries on %d pages; the first payload is %.20s", len(found), pages, found[0].Payload)
+	}
+	for _, entry := range e.findAll(t, atrium.EntryFilter{}, 10) {
+		if entry.Payload != nil {
+			t.Errorf("an entry has a payload that was not requested: %.20s", entry.Payload)
+		}
 	}
 }
 
@@ -246,7 +272,7 @@ func findSized(t *testing.T, e *env) {
 		e.record(t, byDomain(strings.Repeat("x", 3<<17)))
 	}
 	counting, read := e.counting()
-	part, next, err := counting.FindEntries(t.Context(), e.tenant, atrium.EntryFilter{}, nil, 100)
+	part, next, err := counting.FindEntries(t.Context(), e.tenant, atrium.EntryFilter{}, nil, 100, false)
 	if err != nil || len(part) != 2 || next == nil || read.bytes > 2<<20 {
 		t.Errorf("%d entries, %v, %v after %d bytes", len(part), next, err, read.bytes)
 	}

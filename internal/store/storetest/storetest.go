@@ -74,6 +74,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"tombstones", tombstones},
 		{"persons", slices.Concat(persons, personExports)},
 		{"retention", retention},
+		{"summaries", summaryTemplates},
 		{"counts", counts},
 		{"requestlog", slices.Concat(refusedRequests, personalReads)},
 		{"pages", slices.Concat(pages, pageChanges, pageSizesBounded)},
