@@ -24,6 +24,8 @@ var managedResources = []resource{
 	readResource,
 	// retention
 	retentionResource,
+	// summary templates
+	summaryResource,
 	// brands
 	brandResource,
 	// pages

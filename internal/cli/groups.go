@@ -13,7 +13,7 @@ type group struct {
 
 // groups returns the groups of commands for the management API.
 func groups() []group {
-	return []group{tenants(), keys(), users(), groupMappings(), consoleCommands(), accounts(), entries(), moves(), prospects(), persons(), erasures(), retention(), brands(),
+	return []group{tenants(), keys(), users(), groupMappings(), consoleCommands(), accounts(), entries(), moves(), prospects(), persons(), erasures(), retention(), summaries(), brands(),
 		pages(), audiences(), versions(), previews(), refusedRequests(), personalReads(), audit(), servers()}
 }
 

@@ -61,10 +61,7 @@ func appendAccountLog(b []byte, e atrium.TimelineEntry) ([]byte, error) {
 func (a *API) listActivity(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
 	f := timelineFilter(q)
-	include, payloads := q.Text("include")
-	if payloads && include != "payload" {
-		q.Fault("include", "must be payload")
-	}
+	payloads := includesPayload(q)
 	limit, binding := q.Limit(), activityBinding(who, r, "activity", &f)
 	after := q.Cursor(a.Cursors, binding...)
 	if err := q.Err(); err != nil {
@@ -78,6 +75,20 @@ func (a *API) listActivity(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
+	return a.accountLogsResponse(found, next, limit, payloads, binding)
+}
+
+// includesPayload decodes the parameter include of a list of entries.
+func includesPayload(q *rest.Query) bool {
+	include, given := q.Text("include")
+	if given && include != "payload" {
+		q.Fault("include", "must be payload")
+	}
+	return given
+}
+
+// accountLogsResponse returns the response with a page of entries.
+func (a *API) accountLogsResponse(found []atrium.TimelineEntry, next *atrium.Position, limit int, payloads bool, binding []string) (rest.Response, error) {
 	if !payloads {
 		return pageResponseTo(a.Cursors, found, next, limit, newAccountLog, binding), nil
 	}

@@ -50,8 +50,8 @@ func (a *API) setRetention(ctx context.Context, who auth.Principal, r *rest.Requ
 func decodeRetentionRules(o *strictjson.Object, presence strictjson.Presence) (rules atrium.RetentionRules) {
 	for _, inner := range o.InnerArray("rules", presence, atrium.MaxRetentionRules) {
 		var rule atrium.RetentionRule
-		rule.Source, _ = inner.Text("source", strictjson.Optional, func(text string) string { return atrium.CheckText(text, 1, atrium.MaxSource) })
-		rule.Type, _ = inner.Text("type", strictjson.Optional, func(text string) string { return atrium.CheckText(text, 1, atrium.MaxType) })
+		rule.Source, _ = inner.Text("source", strictjson.Optional, checkSource)
+		rule.Type, _ = inner.Text("type", strictjson.Optional, checkType)
 		if rule.Days = inner.Integer("days", 1, atrium.MaxRetentionDays); !inner.Has("days") {
 			inner.Fault("days", "is required")
 		}

@@ -40,6 +40,7 @@ func (a *API) Routes() []rest.Route {
 		a.erasureRoutes(),
 		a.personRoutes(),
 		a.retentionRoutes(),
+		a.summaryRoutes(),
 		a.brandRoutes(),
 		a.pageRoutes(),
 		a.audienceRoutes(),
@@ -167,6 +168,15 @@ func (a *API) retentionRoutes() []rest.Route {
 		read("/retention", area, a.getRetention),
 		write(http.MethodPut, "/retention", area, a.setRetention),
 		check,
+	}
+}
+
+func (a *API) summaryRoutes() []rest.Route {
+	const area = atrium.ScopeManageAccounts
+	return []rest.Route{
+		read("/summary_templates", area, a.listSummaryTemplates),
+		write(http.MethodPut, "/summary_templates", area, a.putSummaryTemplate),
+		write(http.MethodDelete, "/summary_templates", area, a.deleteSummaryTemplate),
 	}
 }
 
