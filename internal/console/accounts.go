@@ -160,6 +160,7 @@ type accountPage struct {
 	Prospects list[prospect]
 	Days      []day
 	Timeline  list[entry]
+	Summaries summaries
 	Chart     chart
 	Unlinked  *prospect // which the user has just unlinked
 }
@@ -204,6 +205,9 @@ func (c *Console) showAccount(r *request) error {
 		}
 	}
 	if p.Timeline, err = readPages[entry](r, "/accounts/"+id+"/activity", query, shown); err != nil {
+		return err
+	}
+	if p.Summaries, err = r.readSummaries(); err != nil {
 		return err
 	}
 	p.Days = byDay(p.Timeline.Items)
@@ -352,7 +356,8 @@ func (c *Console) splitAccount(r *request) error {
 	return r.redirect(r.path("accounts", r.form("accountId")), "split")
 }
 
-// Summary returns a line about the payload of an entry: its first members that have one value.
+// Summary returns the line about the payload of an entry without a template: its first members that have one
+// value.
 func (e entry) Summary() string {
 	root, err := parseNode(e.Payload)
 	if err != nil || root.Kind != kindObject {
@@ -370,7 +375,7 @@ func (e entry) Summary() string {
 	return shorten(maxSummary, strings.Join(parts, " · "))
 }
 
-const maxSummary = 200 // code points
+const maxSummary = atrium.MaxSummary
 
 // An entry is an entry as the API shows it.
 type entry struct {

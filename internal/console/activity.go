@@ -12,6 +12,7 @@ type activityPage struct {
 	Unattributed              bool
 	Entries                   list[entry]
 	Names                     names // of the accounts of Entries
+	Summaries                 summaries
 }
 
 // activityFilters are the parameters of the list of entries.
@@ -23,8 +24,12 @@ func (c *Console) listActivity(r *request) error {
 		Unattributed: r.query("unattributed") == "true",
 	}
 	var err error
-	p.Entries, err = readList[entry](r, "/account_logs", activityFilters...)
-	if err != nil {
+	query, shown := r.listParameters(activityFilters...)
+	query.Set("include", "payload")
+	if p.Entries, err = readPages[entry](r, "/account_logs", query, shown); err != nil {
+		return err
+	}
+	if p.Summaries, err = r.readSummaries(); err != nil {
 		return err
 	}
 	var ids []atrium.AccountID

@@ -85,6 +85,8 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"POST " + of + "/prospects/{prospect_id}":                                            c.updateProspect,
 		"POST " + of + "/prospects/{prospect_id}/delete":                                     c.deleteProspect,
 		"GET " + of + "/activity":                                                            c.listActivity,
+		"GET " + of + "/activity/summaries":                                                  c.showSummaries,
+		"POST " + of + "/activity/summaries":                                                 c.changeSummaries,
 		"GET " + of + "/activity/{entry_id}":                                                 c.showEntry,
 		"POST " + of + "/activity/{entry_id}/move":                                           again(c.moveEntry, c.showEntry, 1),
 		"GET " + of + "/moves":                                                               c.listMoves,

@@ -25,7 +25,14 @@ const (
 // readList reads a page of a list with the parameters of the URL that names has. Filters can make pages
 // of the API short: it reads some until there are rows.
 func readList[T any](r *request, path string, names ...string) (list[T], error) {
-	query, shown := url.Values{}, url.Values{}
+	query, shown := r.listParameters(names...)
+	return readPages[T](r, path, query, shown)
+}
+
+// listParameters returns the parameters of the URL that names has: as the API takes them, with the limit of a
+// page, and as addresses have them.
+func (r *request) listParameters(names ...string) (query, shown url.Values) {
+	query, shown = url.Values{}, url.Values{}
 	for _, name := range names {
 		if value := r.query(name); value != "" {
 			query.Set(name, r.filter(name))
@@ -33,7 +40,7 @@ func readList[T any](r *request, path string, names ...string) (list[T], error) 
 		}
 	}
 	query.Set("limit", strconv.Itoa(pageSize))
-	return readPages[T](r, path, query, shown)
+	return query, shown
 }
 
 // readPages is readList with the parameters of the API, and those that the addresses of other pages have.
