@@ -1,6 +1,7 @@
 package browser_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -55,7 +56,11 @@ func newOffice(t *testing.T, database string) *office {
 	if _, err := transfer.Import(t.Context(), s, o.tenant, demo, transfer.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	o.record(t, atrium.Submission{Source: "crm", Type: hostile, Payload: fmt.Appendf(nil, `{%q:%q,"list":[1,{"deep":[true,null]}]}`, hostile, hostile), Claim: atrium.Claim{Domain: "hostile.example", Name: hostile}})
+	payload, err := json.Marshal(map[string]any{hostile: hostile, "list": []any{1, map[string]any{"deep": []any{true, nil}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.record(t, atrium.Submission{Source: "crm", Type: hostile, Payload: payload, Claim: atrium.Claim{Domain: "hostile.example", Name: hostile}})
 	o.refuse(t)
 	return o
 }
@@ -221,6 +226,11 @@ func scripting(t *testing.T, o *office, f func(t *testing.T, b *tab)) {
 func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 	o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))
 	o.countEntries(t)
+	for _, template := range []atrium.SummaryTemplate{{Source: "crm", Template: "Deal {/stage}: {/amount} " + hostile[:40]}, {Source: "product", Type: "signup", Template: "Signed up for {/plan}"}} {
+		if _, err := o.store.PutSummaryTemplate(t.Context(), atrium.CommandLine(o.tenant), template, func(atrium.SummaryTemplates) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
 	browser := newBrowser(t)
 	for _, v := range views() {
 		t.Run(v.name, func(t *testing.T) {
@@ -239,6 +249,8 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 				{"prospects", "/prospects", "Prospects"},
 				{"prospect", "/prospects/prospect_01kzdemo0000000000000000r1", "Dana Whitfield"},
 				{"activity", "/activity", "Activity"},
+				{"summaries", "/activity/summaries", "Summaries"},
+				{"summaries-edit", "/activity/summaries?source=crm", "Summaries"},
 				{"entry", "/activity/prospectlog_01kzdemo0000000000000000e1", "deal.updated"},
 				{"pages", "/pages", "Pages"},
 				{"page", "/pages/page_01kzdemo0000000000000000p1", "Spring launch"},
@@ -366,6 +378,28 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			b.submit(`form[action$="/unlink"] button`)
 			if left := get[int](b, `document.querySelectorAll('form[action$="/unlink"]').length`); left != 0 {
 				t.Errorf("%d prospects are left", left)
+			}
+
+			// Write a template of summaries, with a preview, and delete it.
+			b.open(of + "/activity")
+			b.submit(`.head a[href$="/summaries"]`)
+			b.heading("Summaries")
+			b.fill(`input[name="source"]`, "crm")
+			b.fill(`input[name="type"]`, "deal.won")
+			b.fill(`textarea[name="template"]`, "Won <b>{/deal}</b>")
+			b.submit(`button[name="preview"]`)
+			if line := b.seen("#line"); line != "Won <b>D-7</b>" {
+				t.Errorf("the preview is %q", line)
+			}
+			b.submit(`button[name="save"]`)
+			b.open(of + "/accounts/" + account(first))
+			if line := b.seen(".summary"); line != "Won <b>D-7</b>" {
+				t.Errorf("the timeline shows %q", line)
+			}
+			b.open(of + "/activity/summaries")
+			b.confirm(`button[name="delete"]`)
+			if line := b.seen(".empty"); line != "There is no template yet." {
+				t.Errorf("after the deletion, the page shows %q", line)
 			}
 
 			// Publish a page.
