@@ -66,7 +66,8 @@ func (c *Console) showSummaries(r *request) error {
 func (c *Console) changeSummaries(r *request) error {
 	form := r.http.PostForm
 	p := summariesPage{Edited: summaryTemplate{form.Get("source"), form.Get("type"), form.Get("template")}}
-	path, done, err := r.path("activity", "summaries"), "saved", error(nil)
+	done := "saved"
+	var err error
 	switch {
 	case form.Has("preview"):
 		if err := r.require(atrium.ScopeManageAccounts); err != nil {
@@ -84,7 +85,7 @@ func (c *Console) changeSummaries(r *request) error {
 		_, err = r.call(call{method: http.MethodPut, path: "/summary_templates", ifMatch: form.Get("tag"), body: p.Edited})
 	}
 	if err == nil {
-		return r.redirect(path, done)
+		return r.redirect(r.path("activity", "summaries"), done)
 	}
 	if p.Problem = problemText(err); atrium.CodeOf(err) == atrium.CodePreconditionFailed {
 		p.Problem = "Somebody else has changed the templates since you opened the page. Nothing was saved. Compare them below, and save again."
