@@ -175,7 +175,7 @@ export ATRIUM_MANAGE_KEY=%[3]s
 
 # record activity; this creates an account for the domain
 curl -sw '\n' http://%[2]s/v0/account_logs -H "x-api-key: $ATRIUM_KEY" -H 'Content-Type: application/json' \
-  -d '{"source":"crm","domain":"https://www.acme.example","name":"Acme","payload":{"event":"deal.won","amount":4200.00},"idempotencyKey":"deal-1"}'
+  -d '{"source":"crm","type":"deal.won","domain":"https://www.acme.example","name":"Acme","payload":{"deal":"D-1042","amount":4200.00},"idempotencyKey":"deal-1"}'
 
 # read an account with its prospects
 curl -sw '\n' http://%[2]s/v0/accounts/account_01kzdemo0000000000000000a1 -H "x-api-key: $ATRIUM_KEY"

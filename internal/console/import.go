@@ -40,7 +40,7 @@ var errBeforeFile = errors.New("the form is too large before its file")
 // A fieldReader fails after maxBeforeFile, until the file is found: the fields before it are held in memory.
 type fieldReader struct {
 	from io.Reader
-	left int // bytes; negative if it is not limited any more
+	left int // bytes; negative without a limit
 }
 
 func (f *fieldReader) Read(b []byte) (int, error) {
