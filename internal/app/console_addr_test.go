@@ -15,7 +15,7 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// With an address of its own, the console is served only there, and nothing else is; with TLS also over HTTP/2.
+// With a separate address, the console is served only there, and nothing else is; with TLS also over HTTP/2.
 func TestTheConsoleIsServedOnlyOnItsAddress(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
