@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -89,9 +88,15 @@ func newPage(t *testing.T, database, demo string) *page {
 	// The default transport asks for compression, which curl does not.
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
+	other := "" // the database that a page copies to
 	p := &page{
-		base:      "http://" + addr,
-		database:  sync.OnceValue(func() string { return postgrestest.Shared(t).NewDatabase(t) }),
+		base: "http://" + addr,
+		database: func() string {
+			if other == "" { // no sync.OnceValue: it panics when -short skips the test inside it
+				other = postgrestest.Shared(t).NewDatabase(t)
+			}
+			return other
+		},
 		client:    &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		variables: map[string]string{"ATRIUM_KEY": key, "ATRIUM_MANAGE_KEY": operator, "ATRIUM_OPERATOR_KEY": platform},
 		last:      map[string]string{"tenant_": string(tenant), "key_": string(id), "atr_": key},
