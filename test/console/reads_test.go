@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +22,19 @@ func TestReadsOfPersonalDataByUsersAreListed(t *testing.T) {
 				t.Fatalf("%s: %s", path, a.Status)
 			}
 		}
+		// What an erasure would erase is shown first: that is a read, too.
+		if a := s.ask(http.MethodPost, of+"/privacy/person", url.Values{"text": {"nobody"}}, cookie); a.StatusCode != http.StatusOK {
+			t.Fatalf("a search before an erasure: %s", a.Status)
+		}
+		const api = "/manage/v0"
 		want := map[string]bool{
-			"account:" + account: true, "prospect:" + prospect: true, "entry:" + entry: true, "list:": true,
+			"account:" + account + " " + api + "/accounts/{account_id}":          true,
+			"prospect:" + prospect + " " + api + "/prospects/{prospect_id}":      true,
+			"entry:" + entry + " " + api + "/account_logs/{account_log_id}":      true,
+			"list: " + api + "/account_logs":                                     true,
+			"account:" + account + " " + api + "/accounts/{account_id}/activity": true,
+			"list: " + api + "/prospects":                                        true,
+			"list: " + api + "/erasures":                                         true,
 		}
 		got := map[string]bool{}
 		for began := time.Now(); len(got) < len(want) && time.Since(began) < 30*time.Second; time.Sleep(20 * time.Millisecond) {
@@ -31,7 +43,7 @@ func TestReadsOfPersonalDataByUsersAreListed(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range reads {
-				got[string(r.Kind)+":"+r.Subject] = true
+				got[string(r.Kind)+":"+r.Subject+" "+r.Route] = true
 			}
 		}
 		for read := range want {
