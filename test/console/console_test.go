@@ -3,190 +3,18 @@
 package console
 
 import (
-	"bytes"
-	"cmp"
-	"crypto/tls"
 	"fmt"
-	"io"
-	"log/slog"
-	"mime/multipart"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"atrium"
-	"atrium/internal/app"
-	"atrium/internal/app/apptest"
-	"atrium/internal/auth"
 	"atrium/internal/canonical"
-	"atrium/internal/config"
 	"atrium/internal/console"
-	"atrium/internal/store"
-	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/transfer"
 )
-
-func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
-
-// A site is one or more servers on a database with two tenants, which have the same data.
-type site struct {
-	t        *testing.T
-	store    *store.Store
-	base     string
-	database string
-	tenants  [2]atrium.TenantID
-	log      *bytes.Buffer
-	client   *http.Client
-}
-
-// onEveryEngine calls f with a new site on each engine.
-func onEveryEngine(t *testing.T, f func(t *testing.T, s *site)) {
-	t.Helper()
-	for engine, database := range map[string]func(*testing.T) string{
-		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "atrium.db") },
-		"postgres": func(t *testing.T) string { return postgrestest.Shared(t).NewDatabase(t) },
-	} {
-		t.Run(engine, func(t *testing.T) {
-			s := newSite(t, database(t))
-			f(t, s)
-		})
-	}
-}
-
-const lines = `{"kind":"account","accountId":"account_00000000000000000000000001","domain":"acme.example","name":"Acme","createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
-{"kind":"account","accountId":"account_00000000000000000000000002","domain":"beta.example","createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
-{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"Kim","accountIds":["account_00000000000000000000000001"],"createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
-{"kind":"brand","brandId":"brand_00000000000000000000000001","name":"Acme","createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
-{"kind":"page","pageId":"page_00000000000000000000000001","brandId":"brand_00000000000000000000000001","name":"Spring","title":"Spring","pageContext":"","status":"draft","actions":[],"scripts":[],"footerLinks":[],"createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
-{"kind":"audience","audienceId":"audience_00000000000000000000000001","pageId":"page_00000000000000000000000001","name":"Readers","archived":false,"createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
-{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"page_00000000000000000000000001","audienceId":"audience_00000000000000000000000001","versionNumber":1,"archived":false,"content":{"a":1},"createdAt":"2026-03-02T09:00:00.000Z"}
-{"kind":"accountLog","accountLogId":"prospectlog_00000000000000000000000001","accountId":"account_00000000000000000000000001","source":"crm","type":"deal","payload":{"a":1},"claimed":{"domain":"acme.example"},"createdAt":"2026-03-02T09:00:00.000Z"}
-`
-
-func newSite(t *testing.T, database string, change ...func(*app.Config)) *site {
-	t.Helper()
-	db, err := store.Open(t.Context(), database, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	s := &site{t: t, store: db, database: database, log: &bytes.Buffer{}}
-	s.serve(change...)
-	for i := range s.tenants {
-		made, _, err := db.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.tenants[i] = made.ID
-		own := strings.ReplaceAll(lines, "0000000000000000000000000", "000000000000000000000000"+string(rune('a'+i)))
-		if _, err := transfer.Import(t.Context(), db, made.ID, strings.NewReader(own), transfer.Options{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
-}
-
-// serve starts a server, which later requests go to.
-func (s *site) serve(change ...func(*app.Config)) {
-	s.t.Helper()
-	logged := func(c *app.Config) { c.Log = slog.New(slog.NewTextHandler(&lockedWriter{to: s.log}, nil)) }
-	s.base = "http://" + apptest.Start(s.t, s.store, append(change, logged, func(c *app.Config) { c.Settings.AnonymousRate = config.Rate{} })...)
-	s.client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-}
-
-type lockedWriter struct {
-	mu sync.Mutex
-	to *bytes.Buffer
-}
-
-func (w *lockedWriter) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Write(b)
-}
-
-// user creates a user of a tenant, or an operator.
-func (s *site) user(tenant atrium.TenantID, role atrium.Role) atrium.UserID {
-	s.t.Helper()
-	u, _, err := s.store.CreateUser(s.t.Context(), atrium.CommandLine(tenant), atrium.User{ID: atrium.NewID[atrium.UserID](), Name: "Robin", Role: role})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return u.ID
-}
-
-// link returns the token of a login link of a user.
-func (s *site) link(tenant atrium.TenantID, user atrium.UserID) string {
-	s.t.Helper()
-	id, token, hash := auth.NewLoginToken()
-	if _, err := s.store.CreateLoginLink(s.t.Context(), atrium.CommandLine(tenant), atrium.LoginLink{ID: id, UserID: user}, hash, func(atrium.User) error { return nil }); err != nil {
-		s.t.Fatal(err)
-	}
-	return token
-}
-
-// An answer is a response with its body.
-type answer struct {
-	*http.Response
-	body string
-}
-
-// ask sends a request with headers of the form "Name: value".
-func (s *site) ask(method, path string, form url.Values, headers ...string) answer {
-	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if method == http.MethodPost {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	}
-	return s.send(r, headers...)
-}
-
-// send sends a request with headers.
-func (s *site) send(r *http.Request, headers ...string) answer {
-	s.t.Helper()
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Add(name, value)
-	}
-	response, err := s.client.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return answer{response, string(body)}
-}
-
-// login uses a link and returns the header with the cookie of the session.
-func (s *site) login(link string) (cookie string) {
-	s.t.Helper()
-	a := s.ask(http.MethodPost, "/console/login", url.Values{"token": {link}})
-	if a.StatusCode != http.StatusSeeOther || len(a.Cookies()) != 1 {
-		s.t.Fatalf("sign-in: %s %v %s", a.Status, a.Header, a.body)
-	}
-	return "Cookie: " + a.Cookies()[0].Name + "=" + a.Cookies()[0].Value
-}
-
-// signIn returns the cookie of a new user with a role.
-func (s *site) signIn(role atrium.Role) string {
-	s.t.Helper()
-	tenant := s.tenants[0]
-	if role == atrium.RoleOperator {
-		tenant = atrium.OperatorChain
-	}
-	return s.login(s.link(tenant, s.user(tenant, role)))
-}
 
 // A place is a route, with the scope that a change needs, and its form. Pages need none.
 type place struct {
@@ -302,58 +130,6 @@ var operatorPlaces = map[string]place{
 	"POST /console/tenants":                {atrium.ScopeManage, url.Values{"name": {"New"}}},
 }
 
-func (s *site) visit(place string, p place, tenant int, user atrium.UserID, headers ...string) answer {
-	s.t.Helper()
-	fill := strings.NewReplacer("{tenant}", string(s.tenants[tenant]), "{n}", string(rune('a'+tenant)), "{user}", string(user))
-	method, path, _ := strings.Cut(fill.Replace(place), " ")
-	form := url.Values{}
-	for name, values := range p.form {
-		form.Set(name, fill.Replace(values[0]))
-	}
-	if file := form.Get("file"); file != "" {
-		form.Del("file")
-		return s.upload(path, form, file, headers...)
-	}
-	return s.ask(method, path, form, headers...)
-}
-
-// upload sends a form with a file.
-func (s *site) upload(path string, fields url.Values, file string, headers ...string) answer {
-	s.t.Helper()
-	var body bytes.Buffer
-	form := multipart.NewWriter(&body)
-	for name, values := range fields {
-		for _, value := range values {
-			_ = form.WriteField(name, value) // to a buffer
-		}
-	}
-	part, err := form.CreateFormFile("file", "file.csv")
-	if err == nil {
-		_, err = io.WriteString(part, file)
-	}
-	if err = cmp.Or(err, form.Close()); err != nil {
-		s.t.Fatal(err)
-	}
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.base+path, &body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return s.send(r, append(headers, "Content-Type: "+form.FormDataContentType())...)
-}
-
-// changes returns the number of audit records.
-func (s *site) changes() (n int64) {
-	s.t.Helper()
-	for _, chain := range []atrium.TenantID{s.tenants[0], s.tenants[1], atrium.OperatorChain} {
-		head, err := s.store.AuditHead(s.t.Context(), chain)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		n += head.Number
-	}
-	return n
-}
-
 func TestEveryRouteIsInTheMatrix(t *testing.T) {
 	mux := http.NewServeMux()
 	known := map[string]bool{
@@ -458,121 +234,6 @@ func TestAnotherSiteCannotSendForms(t *testing.T) {
 	})
 }
 
-func TestALoginLinkWorksOnceHoweverManyUseIt(t *testing.T) {
-	onEveryEngine(t, func(t *testing.T, s *site) {
-		s.t = t
-		link := s.link(s.tenants[0], s.user(s.tenants[0], atrium.RoleAdmin))
-		for range 3 { // a program that follows links does not use it
-			if a := s.ask(http.MethodGet, "/console/login?token="+link, nil); a.StatusCode != http.StatusOK || len(a.Cookies()) > 0 {
-				t.Fatalf("GET: %s", a.Status)
-			}
-		}
-		var signedIn, refused sync.Map
-		var all sync.WaitGroup
-		for i := range 16 {
-			all.Go(func() {
-				if a := s.ask(http.MethodPost, "/console/login", url.Values{"token": {link}}); a.StatusCode == http.StatusSeeOther {
-					signedIn.Store(i, true)
-				} else if a.StatusCode == http.StatusUnauthorized {
-					refused.Store(i, true)
-				}
-			})
-		}
-		all.Wait()
-		count := func(m *sync.Map) (n int) {
-			m.Range(func(any, any) bool { n++; return true })
-			return n
-		}
-		if count(&signedIn) != 1 || count(&refused) != 15 {
-			t.Errorf("%d signed in, %d were refused", count(&signedIn), count(&refused))
-		}
-		if strings.Contains(s.log.String(), link) {
-			t.Error("the log has the link")
-		}
-	})
-}
-
-func TestASessionEndsOnEveryNode(t *testing.T) {
-	onEveryEngine(t, func(t *testing.T, s *site) {
-		s.t = t
-		first := s.base
-		s.serve()
-		second := s.base
-		works := func(cookie string) bool {
-			t.Helper()
-			a := s.ask(http.MethodGet, "/console/"+string(s.tenants[0])+"/accounts", nil, cookie)
-			if a.StatusCode != http.StatusOK && a.Header.Get("Location") != "/console/login?done=expired" {
-				t.Fatalf("%s %v", a.Status, a.Header)
-			}
-			return a.StatusCode == http.StatusOK
-		}
-		admin := s.user(s.tenants[0], atrium.RoleAdmin)
-		as := atrium.CommandLine(s.tenants[0])
-		for name, end := range map[string]func(cookie string) error{
-			"sign-out": func(cookie string) error {
-				s.ask(http.MethodPost, "/console/logout", nil, cookie)
-				return nil
-			},
-			"end of all sessions": func(string) error {
-				_, err := s.store.EndSessions(t.Context(), as, admin, func(atrium.User) error { return nil })
-				return err
-			},
-			"another role": func(string) error {
-				for _, role := range []atrium.Role{atrium.RoleEditor, atrium.RoleAdmin} {
-					if _, err := s.store.UpdateUser(t.Context(), as, admin, nil, &role, func(atrium.User) error { return nil }); err != nil {
-						return err
-					}
-				}
-				return nil
-			},
-		} {
-			s.base = first
-			cookie := s.login(s.link(s.tenants[0], admin))
-			s.base = second
-			if !works(cookie) {
-				t.Fatalf("%s: the session does not work on the other node", name)
-			}
-			s.base = first
-			if err := end(cookie); err != nil {
-				t.Fatal(err)
-			}
-			s.base = second
-			if works(cookie) {
-				t.Errorf("%s: the session still works on the other node", name)
-			}
-		}
-	})
-}
-
-func TestASignInBeginsANewSession(t *testing.T) {
-	onEveryEngine(t, func(t *testing.T, s *site) {
-		s.t = t
-		attacker, victim := s.signIn(atrium.RoleViewer), s.link(s.tenants[0], s.user(s.tenants[0], atrium.RoleAdmin))
-		a := s.ask(http.MethodPost, "/console/login", url.Values{"token": {victim}}, attacker)
-		if a.StatusCode != http.StatusSeeOther || "Cookie: "+a.Cookies()[0].Name+"="+a.Cookies()[0].Value == attacker {
-			t.Errorf("the sign-in kept the session of the browser: %s %v", a.Status, a.Cookies())
-		}
-		if a := s.ask(http.MethodGet, "/console", nil, attacker); a.Header.Get("Location") != "/console/login?done=expired" {
-			t.Errorf("the former session still works: %s", a.Header.Get("Location"))
-		}
-	})
-}
-
-// The log line and the audit record of a sign-in have the same request.
-func TestASignInIsRecordedWithItsRequest(t *testing.T) {
-	onEveryEngine(t, func(t *testing.T, s *site) {
-		s.t = t
-		a := s.ask(http.MethodPost, "/console/login", url.Values{"token": {s.link(s.tenants[0], s.user(s.tenants[0], atrium.RoleViewer))}}, "X-Request-Id: signing.in")
-		if a.StatusCode != http.StatusSeeOther {
-			t.Fatalf("sign-in: %s %s", a.Status, a.body)
-		}
-		records, _, err := s.store.AuditRows(t.Context(), s.tenants[0], atrium.AuditFilter{Action: "session.create"}, 0, 1)
-		if err != nil || len(records) != 1 || records[0].RequestID != "signing.in" {
-			t.Errorf("records of sign-ins: %+v, %v", records, err)
-		}
-	})
-}
-
 func TestATrailingSlashLeadsToTheConsole(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t
@@ -583,63 +244,6 @@ func TestATrailingSlashLeadsToTheConsole(t *testing.T) {
 			t.Errorf("without a session: %s, to %q", a.Status, a.Header.Get("Location"))
 		}
 	})
-}
-
-func TestTheManagementAPIAcceptsNoSession(t *testing.T) {
-	onEveryEngine(t, func(t *testing.T, s *site) {
-		s.t = t
-		cookie := s.signIn(atrium.RoleAdmin)
-		_, token, _ := strings.Cut(cookie, "=")
-		for _, header := range []string{cookie, "X-Api-Key: " + token} {
-			if a := s.ask(http.MethodGet, "/manage/v0/accounts", nil, header); a.StatusCode != http.StatusUnauthorized {
-				t.Errorf("%s: %s", header, a.Status)
-			}
-		}
-		key, _ := apptest.Key(t, s.store, s.tenants[0], atrium.ScopeManage)
-		if a := s.ask(http.MethodGet, "/console", nil, "Cookie: atrium="+key, "X-Api-Key: "+key); a.Header.Get("Location") != "/console/login?done=expired" {
-			t.Errorf("the console accepts a key: %s %s", a.Status, a.Header.Get("Location"))
-		}
-	})
-}
-
-// With TLS, the cookie has a name that only this host can set, and no other cookie signs in.
-func TestCookiesOverTLSAreBoundToTheHost(t *testing.T) {
-	pair := apptest.NewPair(t, time.Now().Add(time.Hour))
-	for name, c := range map[string]struct {
-		change  func(*app.Config)
-		headers []string
-		secure  bool
-	}{
-		"TLS":                     {func(c *app.Config) { c.Settings.TLSCert, c.Settings.TLSKey = pair.Write(t, t.TempDir()) }, nil, true},
-		"TLS to a trusted proxy":  {func(c *app.Config) { c.Settings.TrustedProxies = "127.0.0.1/32" }, []string{"X-Forwarded-Proto: https"}, true},
-		"a proxy without TLS":     {func(c *app.Config) { c.Settings.TrustedProxies = "127.0.0.1/32" }, nil, false},
-		"a header of some client": {func(*app.Config) {}, []string{"X-Forwarded-Proto: https"}, false},
-		"neither a proxy nor TLS": {func(*app.Config) {}, nil, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), c.change)
-			if name == "TLS" {
-				s.base = strings.Replace(s.base, "http:", "https:", 1)
-				s.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pair.Trust}}
-			}
-			link := s.link(s.tenants[0], s.user(s.tenants[0], atrium.RoleViewer))
-			a := s.ask(http.MethodPost, "/console/login", url.Values{"token": {link}}, c.headers...)
-			if len(a.Cookies()) != 1 {
-				t.Fatalf("%s %v %s", a.Status, a.Header, a.body)
-			}
-			cookie := a.Cookies()[0]
-			want := map[bool]string{true: "__Host-atrium", false: "atrium"}[c.secure]
-			if cookie.Name != want || cookie.Secure != c.secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/" || cookie.Domain != "" {
-				t.Errorf("the cookie is %v", cookie)
-			}
-			for _, sent := range []string{"__Host-atrium", "atrium"} {
-				a := s.ask(http.MethodGet, "/console", nil, append(c.headers, "Cookie: "+sent+"="+cookie.Value)...)
-				if works := a.Header.Get("Location") != "/console/login"; works != (sent == want) {
-					t.Errorf("a cookie %s signs in: %v", sent, works)
-				}
-			}
-		})
-	}
 }
 
 func TestEveryResponseForbidsWhatPagesDoNotNeed(t *testing.T) {
@@ -743,28 +347,6 @@ func TestTheOverviewLeadsToWhatNeedsAttention(t *testing.T) {
 			if strings.Contains(a.body, not) {
 				t.Errorf("the overview has %s", not)
 			}
-		}
-	})
-}
-
-// Ending a session signs its user out: it takes the permissions that the user has, as signing out does.
-func TestOnlySomebodyWithTheirPermissionsEndsASession(t *testing.T) {
-	onEveryEngine(t, func(t *testing.T, s *site) {
-		s.t = t
-		admin := s.user(s.tenants[0], atrium.RoleAdmin)
-		s.login(s.link(s.tenants[0], admin))
-		found, err := s.store.Sessions(t.Context(), s.tenants[0], admin)
-		if err != nil || len(found) != 1 {
-			t.Fatal(found, err)
-		}
-		path := "/manage/v0/users/" + string(admin) + "/sessions/" + string(found[0].ID)
-		weak, _ := apptest.Key(t, s.store, s.tenants[0], atrium.ScopeManageUsers)
-		strong, _ := apptest.Key(t, s.store, s.tenants[0], atrium.ScopeManage)
-		if a := s.ask(http.MethodDelete, path, nil, "X-Api-Key: "+weak); a.StatusCode != http.StatusForbidden {
-			t.Errorf("with manage:users only: %s", a.Status)
-		}
-		if a := s.ask(http.MethodDelete, path, nil, "X-Api-Key: "+strong); a.StatusCode != http.StatusNoContent {
-			t.Errorf("with manage: %s", a.Status)
 		}
 	})
 }
