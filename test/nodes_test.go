@@ -31,8 +31,9 @@ func TestScriptsOnThreeNodes(t *testing.T) {
 type cluster struct {
 	db    engine.DB
 	store *store.Store
-	front string // HTTP front end, as in deploy/haproxy.cfg
-	wire  string // TCP front end, which forwards bytes unchanged
+	nodes []string // their addresses
+	front string   // HTTP front end, as in deploy/haproxy.cfg
+	wire  string   // TCP front end, which forwards bytes unchanged
 }
 
 // startCluster starts a cluster. If pooled, its nodes share a small connection pool.
@@ -51,6 +52,9 @@ func startCluster(t *testing.T, pooled bool) *cluster {
 		database, flags = nodes.Pool(t, server, database), []string{"--database-statements", "unprepared"}
 	}
 	started := nodes.Start(t, 3, database, flags...)
+	for _, node := range started {
+		c.nodes = append(c.nodes, node.Addr)
+	}
 	c.front, c.wire = nodes.Proxy(t, started).Addr, nodes.RoundRobin(t, started).Addr
 	return c
 }
@@ -58,7 +62,7 @@ func startCluster(t *testing.T, pooled bool) *cluster {
 // service returns the cluster with new tenants.
 func (c *cluster) service(t *testing.T, addr string) *service {
 	t.Helper()
-	s := &service{addr: addr, proxied: true, db: c.db, store: c.store, vars: map[string]string{}}
+	s := &service{addr: addr, nodes: c.nodes, db: c.db, store: c.store, vars: map[string]string{}}
 	s.fill(t)
 	return s
 }

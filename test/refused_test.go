@@ -14,9 +14,23 @@ import (
 
 var markers atomic.Int64
 
-// recorded returns when the requests of a tenant that were refused before are in its list: a refused request
-// with an identifier of its own is.
+// recorded returns when the requests of a tenant that any node refused before are in its list: for each node, a
+// refused request with an identifier of its own is.
 func (s *service) recorded(t *testing.T, tn tenant) {
+	t.Helper()
+	if s.nodes == nil {
+		s.recordedBy(t, tn)
+		return
+	}
+	for _, addr := range s.nodes {
+		node := *s
+		node.addr = addr
+		node.recordedBy(t, tn)
+	}
+}
+
+// recordedBy is recorded for the requests that s.addr received.
+func (s *service) recordedBy(t *testing.T, tn tenant) {
 	t.Helper()
 	const list = "/manage/v0/refused_requests"
 	marker := fmt.Sprint("marker-", markers.Add(1))

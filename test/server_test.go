@@ -73,9 +73,9 @@ func onEveryEngine(t *testing.T, test func(t *testing.T, s *service)) {
 // A service is a running Atrium with two tenants, north and south, each with the fixtures
 // of testdata.
 type service struct {
-	addr    string
-	proxied bool         // addr is that of a proxy
-	http2   *http.Client // sends every request, if not nil
+	addr  string
+	nodes []string     // addresses of the nodes behind the proxy at addr; nil without a proxy
+	http2 *http.Client // sends every request, if not nil
 
 	store *store.Store
 	db    engine.DB
