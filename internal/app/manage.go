@@ -56,7 +56,7 @@ func newConsole(c Config, api *rest.API, private *manage.API, failures *auth.Fai
 	inner := *api
 	inner.Keys = sessions
 	pages := console.Console{
-		Sessions: sessions, API: inner.Handler(private.Routes(), nil), Limits: &api.Limits, Ready: ready, SSO: signOn,
+		Sessions: sessions, API: inner.Handler(private.Routes(), nil), Limits: &api.Limits, Log: c.Log, Ready: ready, SSO: signOn,
 		Pages: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Slots: maxPages, Each: pagesOfTenant, Waiting: pagesWaiting, Timeout: c.Settings.RequestWait,
 		}),

@@ -106,7 +106,8 @@ func (s *Sessions) User(ctx context.Context, token string) (atrium.Session, atri
 		return atrium.Session{}, atrium.User{}, ended
 	}
 	if s.now().Sub(session.UsedAt.Std()) >= sessionUseTime {
-		if err := s.store.UseSession(ctx, &session); err != nil {
+		// A database that cannot be written, as on a full disk, does not end reading.
+		if err := s.store.UseSession(ctx, &session); err != nil && atrium.CodeOf(err) != atrium.CodeUnavailable {
 			return atrium.Session{}, atrium.User{}, err
 		}
 	}

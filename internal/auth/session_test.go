@@ -223,6 +223,24 @@ func TestTheUseOfASessionIsStoredEveryMinute(t *testing.T) {
 	})
 }
 
+func TestASessionReadsWhileTheDatabaseCannotBeWritten(t *testing.T) {
+	inSessions(t, atrium.RoleViewer, func(t *testing.T, s *sessionStore, _ *auth.Sessions, link string) {
+		a := auth.NewSessions(readOnly{s}, time.Now, nil)
+		token := signIn(t, a, link)
+		time.Sleep(time.Hour)
+		if _, u, err := a.User(t.Context(), token); err != nil || u.ID != s.user.ID {
+			t.Errorf("an hour later, the user is %q, %v", u.ID, err)
+		}
+	})
+}
+
+// readOnly is a store that cannot be written, as on a full disk.
+type readOnly struct{ *sessionStore }
+
+func (readOnly) UseSession(context.Context, *atrium.Session) error {
+	return atrium.Unavailable(errors.New("the disk is full"))
+}
+
 func TestAnOperatorHasNoTenant(t *testing.T) {
 	inSessions(t, atrium.RoleOperator, func(t *testing.T, _ *sessionStore, a *auth.Sessions, link string) {
 		token := signIn(t, a, link)

@@ -9,6 +9,7 @@ package console
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -27,6 +28,9 @@ type Console struct {
 
 	// Limits are those of the API. Pages are decoded and rendered as heavy work, and forms count as bodies.
 	Limits *rest.Limits
+
+	// Log receives why a page failed.
+	Log *slog.Logger
 
 	// Ready returns nil if the service is ready.
 	Ready func(*http.Request) error

@@ -253,6 +253,9 @@ type failure struct {
 
 // fail shows an error as a page of the tenant.
 func (r *request) fail(err error) {
+	if atrium.CodeOf(err) == atrium.CodeInternal {
+		r.console.Log.ErrorContext(r.http.Context(), "a page of the console failed", "requestId", rest.ExchangeOf(r.w).RequestID, "error", err)
+	}
 	f := r.frame("Error")
 	if f.Tenant.TenantID != "" {
 		if _, err := r.get(&f.Tenant, "/tenant", nil); err != nil {

@@ -122,6 +122,11 @@ func (c *Console) user(handle page) http.Handler {
 // serve reads the form, and makes the page when the tenant of the user may.
 func (r *request) serve(handle page) error {
 	tenant := r.user.TenantID
+	for name, values := range r.http.URL.Query() {
+		if !utf8.ValidString(name + strings.Join(values, "")) {
+			return atrium.Errorf(atrium.CodeInvalidRequest, "The address is not valid UTF-8.")
+		}
+	}
 	if r.http.Method == http.MethodPost {
 		body, release, err := r.console.Limits.ReadBody(r.w, r.http, tenant, maxForm)
 		if err != nil {

@@ -160,7 +160,8 @@ func hashOf(texts []string) (key rowKey) {
 }
 
 // cut returns the first characters of a text, up to a number of bytes. NUL, which PostgreSQL does not store, and
-// what is not UTF-8 become question marks.
+// what is not UTF-8 become question marks. The result shares no memory with the text, which may be that of a whole
+// request.
 func cut(text string, most int) string {
 	if len(text) > most {
 		for most > 0 && !utf8.RuneStart(text[most]) {
@@ -168,16 +169,16 @@ func cut(text string, most int) string {
 		}
 		text = text[:most]
 	}
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
+	return strings.Clone(strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?"))
 }
 
 // printable returns the first characters of a User-Agent. Those that are not printable ASCII become question
-// marks.
+// marks. The result shares no memory with the text.
 func printable(text string) string {
-	return strings.Map(func(c rune) rune {
+	return strings.Clone(strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {
 			return '?'
 		}
 		return c
-	}, text[:min(len(text), atrium.MaxUserAgent)])
+	}, text[:min(len(text), atrium.MaxUserAgent)]))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"atrium"
+	"atrium/internal/strictjson"
 	"atrium/internal/telemetry"
 )
 
@@ -179,6 +181,35 @@ func TestTextsOfRefusedRequestsAreBounded(t *testing.T) {
 	if len(f.Detail) > maxDetail || !utf8.ValidString(f.Detail) || size > maxFaultBytes || len(f.Faults) < 5 {
 		t.Errorf("%d bytes of detail, and %d in %d faults", len(f.Detail), size, len(f.Faults))
 	}
+}
+
+func TestRowsThatWaitKeepNoRequest(t *testing.T) {
+	r, _ := newRecorder()
+	before := liveBytes()
+	const rows = 40
+	for i := range rows {
+		body := []byte(`{"` + strings.Repeat("~", 1<<20) + `":1}`)
+		o, err := strictjson.Parse(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.RejectUnknown()
+		x := refused(quiet, i)
+		x.UserAgent, x.Faults = strconv.Itoa(i)+strings.Repeat("a", 1<<20), o.Faults()
+		r.Observe(x)
+	}
+	if kept := liveBytes() - before; kept > rows*16<<10 {
+		t.Errorf("%d rows keep %d bytes", rows, kept)
+	}
+	runtime.KeepAlive(r)
+}
+
+// liveBytes returns the size of all objects that are reachable.
+func liveBytes() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func TestAFloodOfOneTenantIsBoundedAndLosesNothingOfOthers(t *testing.T) {

@@ -181,7 +181,7 @@ func bodyFault(pointer, detail string) atrium.Fault {
 		cut := strings.LastIndexByte(pointer[:maxPointer+1], '/')
 		pointer = pointer[:max(cut, 0)]
 	}
-	return atrium.Fault{In: atrium.InBody, Where: pointer, Detail: detail}
+	return atrium.Fault{In: atrium.InBody, Where: strings.Clone(pointer), Detail: detail} // a copy: the log of refused requests keeps it
 }
 
 // Fault adds a fault of a member, unless there are atrium.MaxFaults already.

@@ -208,3 +208,16 @@ func TestOnlySomebodyWithTheirPermissionsEndsASession(t *testing.T) {
 		}
 	})
 }
+
+func TestAddressesThatAreNotUTF8AreRefused(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleAdmin)
+		of := "/console/" + string(s.tenants[0])
+		for _, path := range []string{"/moves/new?to=acme.example&pointer=%ff", "/accounts?q=%ff", "/audit?%ff=1"} {
+			if a := s.ask(http.MethodGet, of+path, nil, cookie); a.StatusCode != http.StatusBadRequest {
+				t.Errorf("%s: %s", path, a.Status)
+			}
+		}
+	})
+}
