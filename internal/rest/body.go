@@ -47,7 +47,10 @@ func (m *memory) holdResponse(bytes int) bool {
 	return m.hold(min(int64(bytes-smallBody), m.quota.Alone()/2))
 }
 
-func (m *memory) release() { m.quota.Return(m.tenant, m.taken) }
+func (m *memory) release() {
+	m.quota.Return(m.tenant, m.taken)
+	m.taken = 0
+}
 
 // ReadBody reads the body of a request to an open handler, of at most the given bytes, and counts its memory
 // as that of a tenant until release is called.
@@ -70,6 +73,19 @@ func (l *Limits) HoldResponse(w http.ResponseWriter, tenant atrium.TenantID, siz
 		return func() {}, atrium.Unavailable(errBodies)
 	}
 	return held.release, nil
+}
+
+// HoldMemory returns hold, which counts at least the given bytes that an open handler uses as memory of a tenant, until
+// release is called. Its error's code is atrium.CodeUnavailable if the tenant may not have as much.
+func (l *Limits) HoldMemory(w http.ResponseWriter, tenant atrium.TenantID) (hold func(bytes int64) error, release func()) {
+	held := &memory{quota: l.Bodies, tenant: tenant}
+	return func(bytes int64) error {
+		if !held.hold(bytes) {
+			exchangeOf(w).Refused = telemetry.ByBodyMemory
+			return atrium.Unavailable(errBodies)
+		}
+		return nil
+	}, held.release
 }
 
 // A body is read as a whole.

@@ -78,8 +78,13 @@ func (a *API) newUpload(
 // writing side: net/http does not distinguish them, and reports them after it has read the body.
 // Use it for work that is useless without its response; other work continues (see guard).
 func (r *Request) UntilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	return UntilClosed(ctx, r.writer)
+}
+
+// UntilClosed is Request.UntilClosed for an open handler.
+func UntilClosed(ctx context.Context, w http.ResponseWriter) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	rec, ok := r.writer.(*recorder)
+	rec, ok := w.(*recorder)
 	if !ok {
 		return ctx, cancel
 	}
