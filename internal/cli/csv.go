@@ -47,7 +47,7 @@ func (c *csvSource) lines(cmd *cobra.Command, in io.Reader) (io.Reader, *[]lineF
 	case !ok:
 		return nil, nil, usageError{fmt.Errorf("--csv: must be %s or %s", csvrows.Kinds[0].Name, csvrows.Kinds[1].Name)}
 	}
-	file, err := csvrows.NewFile(in)
+	file, err := csvrows.NewFile(in, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -26,7 +25,6 @@ const (
 	maxFields     = 64          // before the file
 	maxField      = 1 << 10     // bytes
 	maxBeforeFile = 64 << 10    // bytes of the body, with names and headers
-	previewRows   = 5           // of CSV
 	shownFaults   = 200         // of a result
 	maxRowFaults  = 1000        // of CSV, as in the API
 	uploadTimeout = time.Minute // without progress
@@ -57,8 +55,9 @@ func (f *fieldReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// An uploadForm is an upload: its fields, and then its file, which is read while it arrives.
+// An uploadForm is an upload: its fields, and then its file, which is read while it arrives, until ctx ends.
 type uploadForm struct {
+	ctx    context.Context
 	fields url.Values
 	file   io.Reader
 	name   string
@@ -95,6 +94,7 @@ func (r *request) readUpload() (form uploadForm, end func(), err error) {
 		stop()
 		cancel()
 	}
+	form.ctx = ctx
 	fields := &fieldReader{body, maxBeforeFile}
 	r.http.Body = io.NopCloser(fields)
 	parts, err := r.http.MultipartReader()
@@ -190,6 +190,7 @@ func (c *Console) importColumns(r *request) error {
 	if !r.may(atrium.ScopeManage) {
 		return atrium.Errorf(atrium.CodeForbidden, "Only admins may import.")
 	}
+	defer r.untilClosed()()
 	form, end, err := r.readUpload()
 	defer end()
 	if err != nil {
@@ -200,32 +201,18 @@ func (c *Console) importColumns(r *request) error {
 	if p.Kind, ok = csvrows.KindOf(form.fields.Get("kind")); !ok {
 		return atrium.Errorf(atrium.CodeInvalidRequest, "Choose what the rows are.")
 	}
-	file, err := csvrows.NewFile(form.file)
-	if err != nil {
+	file, release := r.heavyFile(form)
+	defer release()
+	err = file.parse(func() error { return p.readPreview(file) })
+	release() // the rest of the file is not kept
+	end()
+	switch {
+	case atrium.CodeOf(err) == atrium.CodeUnavailable:
+		return err
+	case err != nil:
 		p.Problem = err.Error()
-		end()
 		return r.show("transfer", "transfer", "Import and export", p)
 	}
-	p.Header = file.Header
-	guessed := p.Kind.Guess(file.Header)
-	for _, f := range p.Kind.Fields {
-		column, ok := guessed[f.Member]
-		if !ok {
-			column = -1
-		}
-		p.Columns = append(p.Columns, csvColumn{f, column})
-	}
-	for len(p.Rows) < previewRows {
-		cells, _, err := file.Next()
-		if _, wrong := errors.AsType[*csvrows.Fault](err); wrong {
-			continue
-		}
-		if err != nil {
-			break
-		}
-		p.Rows = append(p.Rows, cells)
-	}
-	end()
 	return r.show("columns", "transfer", "Import "+form.name, p)
 }
 
@@ -234,17 +221,31 @@ func (c *Console) importFile(r *request) error {
 	if !r.may(atrium.ScopeManage) {
 		return atrium.Errorf(atrium.CodeForbidden, "Only admins may import.")
 	}
+	result := &importResult{Check: r.query("check") == "true"}
+	if result.Check {
+		defer r.untilClosed()()
+	}
 	form, end, err := r.readUpload()
 	defer end()
 	if err != nil {
 		return err
 	}
-	result := &importResult{File: form.name, Check: r.query("check") == "true"}
+	result.File = form.name
 	p := transferPage{Kinds: csvrows.Kinds, File: form.name, Result: result}
-	lines, faults := form.file, []lineFault(nil)
-	if name := form.fields.Get("kind"); name != "" {
-		rows, err := p.csvLines(form, name)
-		if err != nil {
+	lines, faults, release := form.file, []lineFault(nil), func() {}
+	if form.fields.Get("kind") != "" {
+		var file *heavyFile
+		file, release = r.heavyFile(form)
+		defer release()
+		var rows *csvrows.Lines
+		err := file.parse(func() (err error) {
+			rows, err = p.csvLines(file, form)
+			return err
+		})
+		switch {
+		case atrium.CodeOf(err) == atrium.CodeUnavailable:
+			return err
+		case err != nil:
 			return atrium.Errorf(atrium.CodeInvalidRequest, "%s.", upper(err.Error()))
 		}
 		rows.Refuse = func(f csvrows.Fault) error {
@@ -254,7 +255,7 @@ func (c *Console) importFile(r *request) error {
 			faults = append(faults, lineFault{int64(f.Line), f.Member, f.Detail})
 			return nil
 		}
-		lines = rows
+		lines = heavyLines{rows, file}
 	}
 	query := url.Values{}
 	if result.Check {
@@ -265,6 +266,7 @@ func (c *Console) importFile(r *request) error {
 	}
 	upload := &failingReader{from: lines}
 	a, err := r.call(call{method: http.MethodPost, path: "/import", query: query, lines: upload})
+	release()
 	if err == nil {
 		err = json.Unmarshal(a.body, result)
 	}
@@ -307,6 +309,13 @@ func (i *importResult) refuse(err, reading error) error {
 	if !ok || rest.Info(e.Code).Status >= http.StatusInternalServerError && reading == nil || e.Code == atrium.CodeForbidden || e.Code == atrium.CodeUnauthenticated {
 		return err
 	}
+	if atrium.CodeOf(reading) == atrium.CodeUnavailable {
+		if i.Check {
+			return reading
+		}
+		i.Refused = "The service is busy. Some rows may be stored: import the file again, without those that exist."
+		return nil
+	}
 	detail, _, _ := strings.Cut(e.Detail, " All lines before ")
 	i.Refused = detail + " The lines before it may be stored: correct the file, and import it again."
 	if fault, ok := errors.AsType[*csvrows.Fault](reading); ok {
@@ -322,43 +331,6 @@ func (i *importResult) refuse(err, reading error) error {
 		i.Faults = append(i.Faults, lineFault{line, member, f.Detail})
 	}
 	return nil
-}
-
-// csvLines returns the rows of an upload as lines, and keeps the columns that were chosen.
-func (p *transferPage) csvLines(form uploadForm, name string) (*csvrows.Lines, error) {
-	kind, ok := csvrows.KindOf(name)
-	if !ok {
-		return nil, errors.New("choose what the rows are")
-	}
-	file, err := csvrows.NewFile(form.file)
-	if err != nil {
-		return nil, err
-	}
-	p.Kind, p.Header = kind, file.Header
-	columns := csvrows.Columns{}
-	for _, f := range kind.Fields {
-		heading := form.fields.Get("column:" + f.Member)
-		if heading == "" {
-			p.Columns = append(p.Columns, csvColumn{f, -1})
-			continue
-		}
-		number, title, _ := strings.Cut(heading, ":")
-		i, err := strconv.Atoi(number)
-		if err != nil || i < 0 || i >= len(file.Header) || shorten(maxHeading, file.Header[i]) != title {
-			return nil, fmt.Errorf("the column %q is not in this file: choose the same file again", title)
-		}
-		columns[f.Member] = i
-		p.Columns = append(p.Columns, csvColumn{f, i})
-	}
-	return csvrows.NewLines(file, kind, columns)
-}
-
-// maxHeading is how much of the heading of a column is compared, in code points.
-const maxHeading = 100
-
-// Choice returns the value of a column in a form: its index and its heading.
-func (p transferPage) Choice(i int) string {
-	return strconv.Itoa(i) + ":" + shorten(maxHeading, p.Header[i])
 }
 
 // upper returns a text that begins with a capital.

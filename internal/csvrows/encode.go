@@ -70,8 +70,13 @@ func (e *Encoder) Note(text string) error {
 }
 
 // evaluated reports whether a spreadsheet evaluates a text, or would without some apostrophes before it.
-func evaluated(text string) bool {
-	return strings.IndexAny(strings.TrimLeft(text, "'"), "=+-@\t\r") == 0
+func evaluated[T string | []byte](text T) bool {
+	for i := range len(text) {
+		if text[i] != '\'' {
+			return strings.IndexByte("=+-@\t\r", text[i]) >= 0
+		}
+	}
+	return false
 }
 
 // Escape keeps a spreadsheet from evaluating a text: the text may come from a client.
@@ -83,8 +88,8 @@ func Escape(text string) string {
 }
 
 // Unescape reverses Escape.
-func Unescape(text string) string {
-	if strings.HasPrefix(text, "'") && evaluated(text) {
+func Unescape[T string | []byte](text T) T {
+	if len(text) > 0 && text[0] == '\'' && evaluated(text) {
 		return text[1:]
 	}
 	return text

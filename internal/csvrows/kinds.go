@@ -64,12 +64,16 @@ func normal(heading string) string {
 
 // Guess returns the columns that usual headings name. A column becomes one member.
 func (k Kind) Guess(header []string) Columns {
+	names := make([]string, len(header))
+	for i, text := range header {
+		names[i] = normal(text)
+	}
 	columns, used := Columns{}, map[int]bool{}
 	for _, f := range k.Fields {
 	headings:
 		for _, heading := range f.headings {
-			for i, text := range header {
-				if normal(text) == heading && !used[i] {
+			for i, name := range names {
+				if name == heading && !used[i] {
 					columns[f.Member], used[i] = i, true
 					break headings
 				}
@@ -83,7 +87,7 @@ func (k Kind) Guess(header []string) Columns {
 func (k Kind) Find(header []string, headings map[string]string) (Columns, error) {
 	columns := Columns{}
 	for _, member := range slices.Sorted(maps.Keys(headings)) {
-		i := slices.IndexFunc(header, func(text string) bool { return strings.EqualFold(strings.TrimSpace(text), headings[member]) })
+		i := slices.IndexFunc(header, func(text string) bool { return strings.EqualFold(text, headings[member]) })
 		if i < 0 {
 			return nil, fmt.Errorf("there is no column %q: the columns are %s", headings[member], quoted(header))
 		}
