@@ -180,6 +180,7 @@ const decodeBytes = 256 << 10
 
 func (im *importer) read(ctx context.Context, in *bufio.Reader) error {
 	for {
+		im.report.Lines += skipBreaks(in)
 		if im.rawBytes >= decodeBytes || in.Buffered() == 0 {
 			if err := im.decode(ctx); err != nil {
 				return err
@@ -217,6 +218,16 @@ func (im *importer) read(ctx context.Context, in *bufio.Reader) error {
 			return &StopError{im.resumeFrom(im.report.Lines + 1), false, err}
 		}
 	}
+}
+
+// skipBreaks discards the empty lines that are buffered, and returns their number: files of CSV can have millions.
+func skipBreaks(in *bufio.Reader) (lines int) {
+	some, _ := in.Peek(in.Buffered())
+	for lines < len(some) && some[lines] == '\n' {
+		lines++
+	}
+	_, _ = in.Discard(lines)
+	return lines
 }
 
 // decode decodes the lines read so far.

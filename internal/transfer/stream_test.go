@@ -144,3 +144,21 @@ func TestAnExportDuringAppendsIsCompleteAndImportable(t *testing.T) {
 	stop.Store(true)
 	all.Wait()
 }
+
+// Rows of CSV that are no lines become empty lines, without limit.
+func TestEmptyLinesAllocateNothing(t *testing.T) {
+	p := newPlace(t)
+	const empty = 1 << 20
+	in := strings.NewReader(strings.Repeat("\n", empty) + accountLine + "\n")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	report, err := p.importFrom(t, in, transfer.Options{})
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantReport(t, report, empty+1, 1, 0)
+	if got := after.Mallocs - before.Mallocs; got > empty/16 {
+		t.Errorf("%d empty lines were %d allocations", empty, got)
+	}
+}
