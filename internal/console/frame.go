@@ -363,11 +363,16 @@ func showCount(n int64) string {
 	return digits
 }
 
-// shorten returns the beginning of a text.
+// shorten returns the beginning of a text, of at most as many code points.
 func shorten(most int, text string) string {
-	runes := []rune(text)
-	if len(runes) <= most {
-		return text
+	n, end := 0, 0
+	for i := range text {
+		switch n++; n {
+		case most:
+			end = i
+		case most + 1:
+			return text[:end] + "…"
+		}
 	}
-	return string(runes[:most-1]) + "…"
+	return text
 }
