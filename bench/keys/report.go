@@ -32,29 +32,38 @@ func line(b *strings.Builder, cells ...any) {
 	b.WriteString("|\n")
 }
 
-// reportAppends writes the work per appended entry. That of the jobs is per key. The last column compares the time
-// with that of the unique index, in the same round.
+// reportAppends writes the work per appended entry, including that of the jobs per key. The last columns compare the
+// processor time with that of the unique index in the same round, and the difference with the processor time of a
+// request with a random key.
 func (e *experiment) reportAppends(b *strings.Builder) {
 	b.WriteString("\n")
-	line(b, "layout", "entries per commit", "WAL pages", "of the job", "bytes written", "of the job", "pages read", "processor µs", "of the job", "time, ratio")
-	line(b, "---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
+	line(b, "layout", "entries per commit", "WAL pages", "of the job", "bytes written", "of the job", "pages read", "processor µs", "of the job", "ratio", "of POST")
+	line(b, "---", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
 	for batch, size := range e.batches {
 		for i, s := range subjects {
-			var perFrame, perWritten, perCPU, perElapsed float64
-			if j := e.jobs[i]; j.units > 0 {
-				perFrame, perWritten, perCPU, perElapsed = j.per(j.frames), j.per(j.written), j.micros(), j.per(j.elapsed.Nanoseconds())
+			job := e.jobs[i]
+			if job.units == 0 { // the layout has no job
+				job = work{units: 1}
 			}
 			w := e.counted[i][batch]
-			var cpu, ratio []float64
+			var cpu, ratio, more []float64
 			for round, timed := range e.timed[i][batch] {
-				cpu = append(cpu, timed.micros())
-				index := e.timed[indexed][batch][round]
-				ratio = append(ratio, (timed.per(timed.elapsed.Nanoseconds())+perElapsed)/index.per(index.elapsed.Nanoseconds()))
+				micros, index := timed.micros()+job.micros(), e.timed[indexed][batch][round].micros()
+				cpu, ratio, more = append(cpu, micros), append(ratio, micros/index), append(more, micros-index)
 			}
-			line(b, s.name, size, w.per(w.frames)+perFrame, perFrame, fmt.Sprintf("%.0f", w.per(w.written)+perWritten), fmt.Sprintf("%.0f", perWritten),
-				w.per(w.pagesRead()), median(cpu)+perCPU, perCPU, spread(ratio))
+			line(b, s.name, size, w.per(w.frames)+job.per(job.frames), job.per(job.frames), whole(w.per(w.written)+job.per(job.written)), whole(job.per(job.written)),
+				w.per(w.pagesRead()), median(cpu), job.micros(), spread(ratio), e.ofPost(median(more)))
 		}
 	}
+}
+
+// ofPost returns the share of the processor time of a request.
+func (e *experiment) ofPost(micros float64) string {
+	if len(e.posts) == 0 {
+		return ""
+	}
+	cpu, _ := e.compare(e.posts[0], processor)
+	return fmt.Sprintf("%+.0f %%", 100*micros/median(cpu))
 }
 
 // reportLayouts writes the size of the keys, and the pages read per lookup.
@@ -90,18 +99,25 @@ func (e *experiment) reportPosts(b *strings.Builder) {
 	line(b, "POST entry", "requests/s", "rate, ratio", "processor µs", "processor, ratio")
 	line(b, "---", "---:", "---:", "---:", "---:")
 	for _, p := range e.posts {
-		of := func(f func(load.Report) float64) (all, ratios []float64) {
-			for round, r := range p.rounds {
-				all = append(all, f(r))
-				ratios = append(ratios, f(r)/f(e.posts[0].rounds[round]))
-			}
-			return all, ratios
-		}
-		rate, rates := of(load.Report.Rate)
-		cpu, cpus := of(func(r load.Report) float64 { return float64(r.CPUPerRequest()) / float64(time.Microsecond) })
-		line(b, p.Name, fmt.Sprintf("%.0f", median(rate)), spread(rates), fmt.Sprintf("%.0f", median(cpu)), spread(cpus))
+		rate, rates := e.compare(p, load.Report.Rate)
+		cpu, cpus := e.compare(p, processor)
+		line(b, p.Name, whole(median(rate)), spread(rates), whole(median(cpu)), spread(cpus))
 	}
 }
+
+// compare returns a figure of each round, and its ratio to that of random keys.
+func (e *experiment) compare(p post, figure func(load.Report) float64) (all, ratios []float64) {
+	for round, r := range p.rounds {
+		all = append(all, figure(r))
+		ratios = append(ratios, figure(r)/figure(e.posts[0].rounds[round]))
+	}
+	return all, ratios
+}
+
+// processor returns the microseconds per request.
+func processor(r load.Report) float64 { return float64(r.CPUPerRequest()) / float64(time.Microsecond) }
+
+func whole(n float64) string { return fmt.Sprintf("%.0f", n) }
 
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
