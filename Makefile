@@ -127,6 +127,10 @@ bench-growth: build prepare ## Measure every request on databases of ENTRIES (10
 	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes 10000,1000000 -postgres
 	cd bench && $(GO) run ./growth -dir $(abspath $(GROWTH)) -docs ../docs
 
+.PHONY: bench-keys
+bench-keys: build ## Measure the index of idempotency keys and alternatives at 10,000 and 1,000,000 entries; KEYS=… sets flags, such as -sizes 10000000, which needs 12 GB of disk and hours
+	cd bench && $(GO) run ./keys -atrium ../$(BIN)/atrium $(KEYS)
+
 .PHONY: bench-size
 bench-size: build ## Export and import 1,000,000 accounts and 5,000,000 entries; needs 10 GB of disk and half an hour
 	cd bench && $(GO) run ./size -atrium ../$(BIN)/atrium
