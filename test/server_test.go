@@ -26,14 +26,14 @@ import (
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/postgres"
-	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/store/engine/recording"
 	"atrium/internal/store/engine/sqlite"
+	"atrium/internal/store/storetest"
 	"atrium/internal/transfer"
 	"atrium/test/nodes"
 )
 
-// engines are the engines that every test runs on. open returns an empty database for one
+// engines are the engines that every test runs on. open returns a database without data for one
 // test; form describes the statements of its batches.
 var engines = []struct {
 	name string
@@ -48,7 +48,7 @@ var engines = []struct {
 		return db
 	}},
 	{"postgres", recording.Server, func(t *testing.T) engine.DB {
-		db, err := postgres.Open(t.Context(), postgrestest.Shared(t).NewDatabase(t), postgres.Options{})
+		db, err := postgres.Open(t.Context(), storetest.NewMigrated(t), postgres.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

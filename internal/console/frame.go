@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"atrium"
@@ -201,8 +202,9 @@ var functions = template.FuncMap{
 	"label": label, "minute": minute, "lower": strings.ToLower,
 }
 
-// pages are the templates by name, each with the layout.
-var pages = parse()
+// pages returns the templates by name, each with the layout. The first call parses them: that takes
+// longer than most commands, which show no page.
+var pages = sync.OnceValue(parse)
 
 func parse() map[string]*template.Template {
 	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html"))
@@ -220,7 +222,7 @@ func parse() map[string]*template.Template {
 
 // execute writes a page.
 func execute(b *bytes.Buffer, name string, f frame) error {
-	if err := pages[name].ExecuteTemplate(b, "layout", f); err != nil {
+	if err := pages()[name].ExecuteTemplate(b, "layout", f); err != nil {
 		return fmt.Errorf("render %s: %w", name, err)
 	}
 	return nil

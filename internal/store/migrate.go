@@ -39,9 +39,13 @@ func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var ran []string
+	var at int64
 	for _, m := range all {
-		did, err := s.migrate(ctx, m, int64(len(all)))
-		if err != nil {
+		if m.Number <= at {
+			continue
+		}
+		var did bool
+		if at, did, err = s.migrate(ctx, m, int64(len(all))); err != nil {
 			return ran, err
 		}
 		if did {
@@ -54,14 +58,14 @@ func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 	return ran, err
 }
 
-// migrate runs m unless the database has it, and reports whether it ran.
-func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int64) (did bool, err error) {
+// migrate runs m unless the database has it. It returns the newest migration that the database then
+// has, and whether m ran.
+func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int64) (at int64, did bool, err error) {
 	err = kernel.Public(s.db.Engine.Migrate(ctx, func(tx engine.Tx) error {
-		did = false
+		at, did = 0, false
 		if err := tx.Script(createMigrationsTable); err != nil {
 			return err
 		}
-		var at int64
 		if err := engine.Find(tx.Query, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) }); err != nil {
 			return err
 		}
@@ -90,12 +94,12 @@ func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int6
 				return err
 			}
 		}
-		did = true
+		at, did = m.Number, true
 		_, err := tx.Exec("INSERT INTO schema_migrations (number, name, applied_at) VALUES ($1, $2, $3)",
 			m.Number, m.Name, int64(atrium.At(s.db.Now())))
 		return err
 	}))
-	return did, err
+	return at, did, err
 }
 
 // Schema returns the newest migration that the database has, 0 for none, and the newest

@@ -28,7 +28,7 @@ func migratedTo(t *testing.T, n int) *Store {
 		t.Fatal(err)
 	}
 	for _, m := range all[:n] {
-		if _, err := s.migrate(t.Context(), m, int64(len(all))); err != nil {
+		if _, _, err := s.migrate(t.Context(), m, int64(len(all))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,10 +40,13 @@ func TestTheSchemaOfEveryVersionHasNoFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := 1; n <= len(all); n++ {
-		faults, err := migratedTo(t, n).SchemaFaults(t.Context())
-		if err != nil || len(faults) > 0 {
-			t.Errorf("%d migrations: %q, %v", n, faults, err)
+	s := migratedTo(t, 0)
+	for _, m := range all {
+		if _, did, err := s.migrate(t.Context(), m, int64(len(all))); err != nil || !did {
+			t.Fatal(m.Name, did, err)
+		}
+		if faults, err := s.SchemaFaults(t.Context()); err != nil || len(faults) > 0 {
+			t.Errorf("%d migrations: %q, %v", m.Number, faults, err)
 		}
 	}
 }

@@ -41,10 +41,14 @@ func sqliteEngine(wrap func(engine.DB) engine.DB) storetest.Engine {
 
 // postgresEngine is a PostgreSQL server. Each test has its own database. wrap wraps every DB.
 func postgresEngine(options postgres.Options, wrap func(engine.DB) engine.DB) storetest.Engine {
-	return storetest.Engine{Name: "postgres", New: func(t *testing.T) func() engine.DB {
-		url := postgrestest.Shared(t).NewDatabase(t)
+	opens := func(t *testing.T, url string) func() engine.DB {
 		return func() engine.DB { return wrap(openPostgres(t, url, options)) }
-	}}
+	}
+	return storetest.Engine{
+		Name:     "postgres",
+		New:      func(t *testing.T) func() engine.DB { return opens(t, postgrestest.Shared(t).NewDatabase(t)) },
+		Migrated: func(t *testing.T) func() engine.DB { return opens(t, storetest.NewMigrated(t)) },
+	}
 }
 
 func openPostgres(t *testing.T, url string, options postgres.Options) engine.DB {

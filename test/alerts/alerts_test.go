@@ -71,25 +71,28 @@ func TestPromtoolAcceptsRulesAndConfiguration(t *testing.T) {
 }
 
 func TestAlertsFireOnlyWhenTheyShould(t *testing.T) {
-	promtool(t, "test", "rules", deployed("prometheus/alerts_test.yaml"))
-	var file struct {
-		Tests []struct {
-			AlertRuleTest []struct {
-				Alertname string `yaml:"alertname"`
-				ExpAlerts []any  `yaml:"exp_alerts"`
-			} `yaml:"alert_rule_test"`
-		}
-	}
-	if err := yaml.Unmarshal([]byte(read(t, deployed("prometheus/alerts_test.yaml"))), &file); err != nil {
-		t.Fatal(err)
-	}
+	files := []string{deployed("prometheus/alerts_test.yaml"), deployed("prometheus/alerts_hours_test.yaml")}
+	promtool(t, append([]string{"test", "rules"}, files...)...)
 	fires, quiet := map[string]bool{}, map[string]bool{}
-	for _, test := range file.Tests {
-		for _, a := range test.AlertRuleTest {
-			if len(a.ExpAlerts) > 0 {
-				fires[a.Alertname] = true
-			} else {
-				quiet[a.Alertname] = true
+	for _, name := range files {
+		var file struct {
+			Tests []struct {
+				AlertRuleTest []struct {
+					Alertname string `yaml:"alertname"`
+					ExpAlerts []any  `yaml:"exp_alerts"`
+				} `yaml:"alert_rule_test"`
+			}
+		}
+		if err := yaml.Unmarshal([]byte(read(t, name)), &file); err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range file.Tests {
+			for _, a := range test.AlertRuleTest {
+				if len(a.ExpAlerts) > 0 {
+					fires[a.Alertname] = true
+				} else {
+					quiet[a.Alertname] = true
+				}
 			}
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"atrium/internal/config"
 	"atrium/internal/store"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/store/storetest"
 	"atrium/internal/transfer"
 )
 
@@ -42,7 +43,7 @@ func onEveryEngine(t *testing.T, f func(t *testing.T, s *site)) {
 	t.Helper()
 	for engine, database := range map[string]func(*testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "atrium.db") },
-		"postgres": func(t *testing.T) string { return postgrestest.Shared(t).NewDatabase(t) },
+		"postgres": func(t *testing.T) string { return storetest.NewMigrated(t) },
 	} {
 		t.Run(engine, func(t *testing.T) {
 			s := newSite(t, database(t))

@@ -19,7 +19,7 @@ func TestCutCommitLosesAndDuplicatesNothing(t *testing.T) {
 			t.Parallel() // late commits take some time
 			o, p := newCutOutage(t)
 			p.Rule(func(query, _ string) cutproxy.Fate {
-				if query == "COMMIT" && rand.N(12) == 0 {
+				if query == "COMMIT" && rand.N(4) == 0 {
 					return f
 				}
 				return cutproxy.Passes

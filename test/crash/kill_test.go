@@ -40,7 +40,7 @@ func killUnderLoad(t *testing.T, db *database) {
 		for limit := time.Now().Add(startLimit); l.acks() == acks && time.Now().Before(limit); {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(time.Duration(rng.IntN(int(600 * time.Millisecond))))
+		time.Sleep(time.Duration(rng.IntN(int(200 * time.Millisecond))))
 		s.kill()
 		cancel()
 		wait()

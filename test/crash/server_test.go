@@ -62,7 +62,8 @@ func executable(t *testing.T) string {
 func spawn(t *testing.T, cmd *exec.Cmd) *server {
 	t.Helper()
 	s := &server{t: t, cmd: cmd, log: &serverLog{}, http: newHTTPClient(t)}
-	s.cmd.Env = append(os.Environ(), serverVariable+"=1", "GORACE=atexit_sleep_ms=0", "ATRIUM_LOG_FORMAT=text")
+	// It collects garbage as in production, and not by the tests' GOGC.
+	s.cmd.Env = append(os.Environ(), serverVariable+"=1", "GORACE=atexit_sleep_ms=0", "ATRIUM_LOG_FORMAT=text", "GOGC=")
 	if s.cmd.Stderr == nil {
 		s.cmd.Stderr = s.log
 	}

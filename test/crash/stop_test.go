@@ -34,7 +34,7 @@ func stopUnderLoad(t *testing.T, db *database) {
 		s := start(t, db.url)
 		wait := load(t.Context(), clients, s.base)
 		slow := openPosting(t, s, db.tenants[0])
-		time.Sleep(time.Duration(rng.IntN(int(600 * time.Millisecond))))
+		time.Sleep(time.Duration(rng.IntN(int(200 * time.Millisecond))))
 		s.signal(sig)
 		s.waitLog(stopping)
 		slow.finish()

@@ -20,7 +20,7 @@ import (
 	"atrium"
 	"atrium/internal/app/apptest"
 	"atrium/internal/store"
-	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/store/storetest"
 	"atrium/test/nodes"
 )
 
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
 // engines are the databases to test on.
 var engines = map[string]func(t *testing.T) (database string){
 	"sqlite":   onSQLite,
-	"postgres": func(t *testing.T) string { return postgrestest.Shared(t).NewDatabase(t) },
+	"postgres": func(t *testing.T) string { return storetest.NewMigrated(t) },
 }
 
 func onSQLite(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "atrium.db") }

@@ -170,7 +170,7 @@ func atrium(tb testing.TB, args ...string) *exec.Cmd {
 		tb.Fatal(err)
 	}
 	cmd := exec.Command(binary, args...)
-	cmd.Env = append(os.Environ(), variable+"=1", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), variable+"=1", "GORACE=atexit_sleep_ms=0", "GOGC=") // not the tests' GOGC
 	return cmd
 }
 

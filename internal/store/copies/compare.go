@@ -98,7 +98,7 @@ func (c *Copier) CompareTenant(ctx context.Context, id atrium.TenantID) (*Report
 }
 
 func (c *Copier) compareTenant(ctx context.Context, id atrium.TenantID, r *Report) error {
-	for _, t := range tables {
+	for _, t := range tables() {
 		if err := c.compareTable(ctx, t, id, tenantArg(id), r); err != nil {
 			return err
 		}

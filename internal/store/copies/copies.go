@@ -81,7 +81,7 @@ func (c *Copier) begin(ctx context.Context, id atrium.TenantID) error {
 	case marked:
 		return nil
 	}
-	for _, t := range tables {
+	for _, t := range tables() {
 		if found, err := exists(c.To.OutsideTx(ctx), t.forTenant.last, tenantArg(id)); err != nil {
 			return err
 		} else if found {
@@ -222,7 +222,7 @@ func (c *Copier) copyStage(ctx context.Context, stage []*table, id atrium.Tenant
 // stages returns the tables in the order in which they are copied: the data of a tenant, what lets
 // requests use it, and what lets jobs change it.
 func stages() (data, access, jobs []*table) {
-	for _, t := range tables {
+	for _, t := range tables() {
 		switch {
 		case t.Kind == register.Distributed:
 			data = append(data, t)

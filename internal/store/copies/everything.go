@@ -141,7 +141,7 @@ func eachTenant(ctx context.Context, db *kernel.DB, f func(atrium.TenantID) erro
 // users, groups and data of the tenant that stands for operators.
 func operatorTables() (some []*table) {
 	data, _, _ := stages()
-	for _, t := range tables {
+	for _, t := range tables() {
 		if t.Name == "api_keys" || t.Name == "users" || t.Name == "group_mappings" {
 			data = append(data, t)
 		}
@@ -221,7 +221,8 @@ func (c *Copier) CompareEverything(ctx context.Context) (*Report, error) {
 // addMissing adds a tenant of the target that the source does not have, or is deleting, to the
 // differences. While the source is deleting it, its other rows may still be equal.
 func (c *Copier) addMissing(ctx context.Context, id atrium.TenantID, r *Report) error {
-	t := tables[slices.IndexFunc(tables, func(t *table) bool { return t.Name == "tenants" })]
+	all := tables()
+	t := all[slices.IndexFunc(all, func(t *table) bool { return t.Name == "tenants" })]
 	none, err := (&reader{table: t, done: true}).sum(0, c.progressed)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"hash"
 	"strconv"
 	"strings"
+	"sync"
 
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
@@ -32,12 +33,14 @@ type statements struct {
 	last  string // the highest key
 }
 
-var tables = func() (all []*table) {
+// tables returns all tables, in the order of the register. The first call makes their statements: few
+// commands copy.
+var tables = sync.OnceValue(func() (all []*table) {
 	for _, t := range register.Tables() {
 		all = append(all, newTable(t))
 	}
 	return all
-}()
+})
 
 func newTable(listed *register.Table) *table {
 	t := &table{Table: listed}

@@ -40,15 +40,12 @@ var databaseCopies = []guarantee{
 
 // RunCopies tests copies of databases of one engine to another.
 func RunCopies(t *testing.T, from, to Engine) {
-	open := from.New(t)
-	db := open()
-	from.schema(t, db)
+	db, open := from.migrated(t)
 	runCopies(t, from, open, db, to)
 }
 
 func runCopies(t *testing.T, from Engine, open func() engine.DB, db engine.DB, to Engine) {
-	shared := to.New(t)()
-	to.schema(t, shared)
+	shared, _ := to.migrated(t)
 	for _, g := range databaseCopies {
 		t.Run(g.name, func(t *testing.T) {
 			e := newEnv(t, from, open, db)
@@ -71,8 +68,7 @@ func (e *env) sharedTarget() *env { return e.at(e.target.shared) }
 // emptyTarget returns an env of the same tenant on a new database.
 func (e *env) emptyTarget(t *testing.T) *env {
 	t.Helper()
-	db := e.target.engine.New(t)()
-	e.target.engine.schema(t, db)
+	db, _ := e.target.engine.migrated(t)
 	return e.at(db)
 }
 

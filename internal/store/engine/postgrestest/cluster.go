@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -32,22 +33,18 @@ func start(primary *Server, name string, settings ...string) (s *Server, err err
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "atrium-postgres-")
-	if err != nil {
-		return nil, err
-	}
-	s.owner, s.dir = owner, dir
+	s.owner = owner
+	var dir string
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("start PostgreSQL: %w", err), os.RemoveAll(dir))
 		}
 	}()
-	if owner != nil {
-		if err := os.Chown(dir, int(owner.Uid), int(owner.Gid)); err != nil {
-			return nil, err
-		}
+	if dir, err = s.newDir(""); err != nil {
+		return nil, err
 	}
-	files := s.initdb
+	s.dir = dir
+	files := s.create
 	if primary != nil {
 		files = func() error { return s.copyOf(primary, name) }
 	}
@@ -77,6 +74,46 @@ func (s *Server) remove() error {
 		_ = s.run() // a test may have damaged the files
 	}
 	return errors.Join(s.stop(), os.RemoveAll(s.dir))
+}
+
+// newDir creates a directory of the server's owner in a directory, "" for the default one.
+func (s *Server) newDir(parent string) (dir string, err error) {
+	if dir, err = os.MkdirTemp(parent, "atrium-postgres-"); err == nil && s.owner != nil {
+		err = os.Chown(dir, int(s.owner.Uid), int(s.owner.Gid))
+	}
+	return dir, err
+}
+
+// cluster has the files of a new cluster: servers of this process copy them, because initdb takes
+// longer.
+var cluster struct {
+	sync.Mutex
+	parent string // the parent of dir; "" if nothing would remove it
+	dir    string // "" until the first server is started
+}
+
+// create creates the files of a new cluster.
+func (s *Server) create() error {
+	cluster.Lock()
+	defer cluster.Unlock()
+	if cluster.parent == "" {
+		return s.initdb()
+	}
+	if cluster.dir == "" {
+		first := &Server{bin: s.bin, owner: s.owner}
+		var err error
+		if first.dir, err = first.newDir(cluster.parent); err == nil {
+			err = first.initdb()
+		}
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(first.dir))
+		}
+		cluster.dir = first.dir
+	}
+	if out, err := s.owned("cp", "-R", filepath.Join(cluster.dir, "data"), "data").CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the files of a cluster: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // initdb initializes the cluster with the first linguistic collation that the server and the system
@@ -130,7 +167,12 @@ func (s *Server) copyOf(primary *Server, name string) error {
 // command returns a command that runs a PostgreSQL program in the cluster's directory with a clean
 // environment, since PostgreSQL reads variables such as PGOPTIONS.
 func (s *Server) command(program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(s.bin, program), args...)
+	return s.owned(filepath.Join(s.bin, program), args...)
+}
+
+// owned is command for any program.
+func (s *Server) owned(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
 	cmd.Dir = s.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "LC_ALL=C"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.owner}

@@ -39,6 +39,11 @@ type Server struct {
 	postmaster *os.Process
 	ended      chan struct{} // closed when the postmaster has ended
 	databases  atomic.Int64  // number of databases created
+
+	original struct { // of the databases of NewCopy
+		sync.Once
+		err error
+	}
 }
 
 // shared is the server that the tests of this process share.
@@ -59,14 +64,17 @@ func Main(m *testing.M) (code int) {
 	shared.Lock()
 	shared.removed = true
 	shared.Unlock()
+	cluster.parent = os.TempDir()
 	code = m.Run()
 	shared.Lock()
 	defer shared.Unlock()
+	var err error
 	if shared.server != nil {
-		if err := shared.server.remove(); err != nil {
-			fmt.Fprintln(os.Stderr, "postgrestest:", err)
-			code = max(code, 1)
-		}
+		err = shared.server.remove()
+	}
+	if err = errors.Join(err, os.RemoveAll(cluster.dir)); err != nil {
+		fmt.Fprintln(os.Stderr, "postgrestest:", err)
+		code = max(code, 1)
 	}
 	return code
 }
@@ -127,15 +135,40 @@ func (s *Server) Bin() string { return s.bin }
 // Create creates an empty database and returns its URL.
 func (s *Server) Create(name string) (url string, err error) {
 	// template0 accepts no connections, so none can block copying it.
-	return s.url(name), s.exec("CREATE DATABASE " + name + " TEMPLATE template0")
+	return s.copyDatabase("template0", name)
+}
+
+func (s *Server) copyDatabase(from, name string) (url string, err error) {
+	return s.url(name), s.exec("CREATE DATABASE " + name + " TEMPLATE " + from)
 }
 
 // NewDatabase creates an empty database and returns its URL. The database is dropped when the test
 // ends, even if clients are still connected.
 func (s *Server) NewDatabase(tb testing.TB) (url string) {
 	tb.Helper()
+	return s.newDatabase(tb, "template0")
+}
+
+// NewCopy is NewDatabase for a copy of one database of the server, which the first call fills. fill
+// leaves no connection to the database open, and is the same in all calls.
+func (s *Server) NewCopy(tb testing.TB, fill func(url string) error) (url string) {
+	tb.Helper()
+	const original = "original"
+	s.original.Do(func() {
+		if url, s.original.err = s.Create(original); s.original.err == nil {
+			s.original.err = fill(url)
+		}
+	})
+	if s.original.err != nil {
+		tb.Fatal(s.original.err)
+	}
+	return s.newDatabase(tb, original)
+}
+
+func (s *Server) newDatabase(tb testing.TB, from string) (url string) {
+	tb.Helper()
 	name := "test" + strconv.FormatInt(s.databases.Add(1), 10)
-	url, err := s.Create(name)
+	url, err := s.copyDatabase(from, name)
 	if err != nil {
 		tb.Fatal(err)
 	}
