@@ -160,7 +160,6 @@ type accountPage struct {
 	Prospects list[prospect]
 	Days      []day
 	Timeline  list[entry]
-	Summaries summaries
 	Chart     chart
 	Unlinked  *prospect // which the user has just unlinked
 }
@@ -197,7 +196,7 @@ func (c *Console) showAccount(r *request) error {
 		}
 	}
 	shown := url.Values{}
-	query := url.Values{"limit": {"50"}, "include": {"payload"}}
+	query := url.Values{"limit": {"50"}, "include": {"summary"}}
 	for _, name := range []string{"source", "type"} {
 		if value := r.query(name); value != "" {
 			query.Set(name, value)
@@ -205,9 +204,6 @@ func (c *Console) showAccount(r *request) error {
 		}
 	}
 	if p.Timeline, err = readPages[entry](r, "/accounts/"+id+"/activity", query, shown); err != nil {
-		return err
-	}
-	if p.Summaries, err = r.readSummaries(); err != nil {
 		return err
 	}
 	p.Days = byDay(p.Timeline.Items)
@@ -356,25 +352,6 @@ func (c *Console) splitAccount(r *request) error {
 	return r.redirect(r.path("accounts", r.form("accountId")), "split")
 }
 
-// Summary returns the line about the payload of an entry without a template: its first members that have one
-// value.
-func (e entry) Summary() string {
-	root, err := parseNode(e.Payload)
-	if err != nil || root.Kind != kindObject {
-		return shorten(maxSummary, string(e.Payload))
-	}
-	var parts []string
-	for _, member := range root.Children {
-		if member.Kind == kindText || member.Kind == kindValue {
-			parts = append(parts, member.Key+" "+shorten(40, member.Text))
-		}
-		if len(parts) == 5 {
-			break
-		}
-	}
-	return shorten(maxSummary, strings.Join(parts, " · "))
-}
-
 const maxSummary = atrium.MaxSummary
 
 // An entry is an entry as the API shows it.
@@ -396,5 +373,6 @@ type entry struct {
 	SubmittedBy    string         `json:"submittedBy"`
 	RequestID      string         `json:"requestId"`
 	PayloadBytes   int64          `json:"payloadBytes"`
-	Payload        jsontext.Value `json:"payload"`
+	Payload        jsontext.Value `json:"payload"` // not in lists
+	Summary        string         `json:"summary"` // only in lists
 }

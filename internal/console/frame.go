@@ -365,9 +365,12 @@ func showCount(n int64) string {
 
 // shorten returns the beginning of a text.
 func shorten(most int, text string) string {
-	runes := []rune(text)
-	if len(runes) <= most {
-		return text
+	n, last := 0, 0 // last is where the last code point begins that is shown
+	for i := range text {
+		if n == most {
+			return text[:last] + "…"
+		}
+		n, last = n+1, i
 	}
-	return string(runes[:most-1]) + "…"
+	return text
 }
