@@ -124,10 +124,8 @@ func (r *request) show(name, section, title string, content any) error {
 func (r *request) showStatus(status int, name, section, title string, content any) error {
 	f := r.frame(title)
 	f.Section, f.Content = section, content
-	if r.tenant != "" {
-		if _, err := r.get(&f.Tenant, "/tenant", nil); err != nil {
-			return err
-		}
+	if err := r.nameTenant(&f); err != nil {
+		return err
 	}
 	var page bytes.Buffer
 	if err := r.heavily(func() error { return execute(&page, name, f) }); err != nil {
@@ -135,6 +133,18 @@ func (r *request) showStatus(status int, name, section, title string, content an
 	}
 	r.made.status, r.made.page = status, page.Bytes()
 	return nil
+}
+
+// nameTenant sets the tenant that a page is about, if it is about one. The session has the name of the user's own.
+func (r *request) nameTenant(f *frame) (err error) {
+	switch r.tenant {
+	case "":
+	case r.user.TenantID:
+		f.Tenant.Name = r.session.TenantName
+	default:
+		_, err = r.get(&f.Tenant, "/tenant", nil)
+	}
+	return err
 }
 
 // Path returns the path of a page about the tenant.
@@ -257,10 +267,8 @@ func (r *request) fail(err error) {
 		r.console.Log.ErrorContext(r.http.Context(), "a page of the console failed", "requestId", rest.ExchangeOf(r.w).RequestID, "error", err)
 	}
 	f := r.frame("Error")
-	if f.Tenant.TenantID != "" {
-		if _, err := r.get(&f.Tenant, "/tenant", nil); err != nil {
-			f.Tenant = tenant{} // no navigation
-		}
+	if err := r.nameTenant(&f); err != nil {
+		f.Tenant = tenant{} // no navigation
 	}
 	showError(r.w, f, err)
 }
