@@ -246,10 +246,13 @@ func render(w http.ResponseWriter, status int, name string, f frame) error {
 	return nil
 }
 
-// send sends a page.
+// typeHTML is the Content-Type of all pages: do not modify.
+var typeHTML = []string{"text/html; charset=utf-8"}
+
+// send sends a small page.
 func send(w http.ResponseWriter, status int, page []byte) {
 	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
+	h["Content-Type"] = typeHTML
 	h.Set("Content-Length", strconv.Itoa(len(page)))
 	w.WriteHeader(status)
 	_, _ = w.Write(page) // the browser may have gone
