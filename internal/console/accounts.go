@@ -207,7 +207,9 @@ func (c *Console) showAccount(r *request) error {
 		return err
 	}
 	p.Days = byDay(p.Timeline.Items)
-	if p.Chart, err = r.readChart("/accounts/" + id + "/activity/counts"); err != nil {
+	if whole := len(shown) == 0 && p.Timeline.First == "" && p.Timeline.Next == ""; whole {
+		p.Chart = chartOf(p.Timeline.Items)
+	} else if p.Chart, err = r.readChart("/accounts/" + id + "/activity/counts"); err != nil {
 		return err
 	}
 	return r.show("account", "accounts", p.Account.Title(), p)

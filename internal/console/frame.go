@@ -159,34 +159,47 @@ func (f frame) SignedIn() bool { return f.request != nil && f.User.ID != "" }
 // IsOperator reports whether the user is an operator.
 func (f frame) IsOperator() bool { return f.SignedIn() && f.User.TenantID == "" }
 
-// A link is an entry of the navigation.
-type link struct {
-	Section, Title, Shortcut, Path string
-	Current                        bool
+// sections are the entries of the navigation, the home of the tenant first.
+var sections = []struct {
+	name            constant // and the last segment of the path
+	title, shortcut constant
+}{
+	{"overview", "Overview", "o"}, {"accounts", "Accounts", "a"}, {"activity", "Activity", "t"}, {"prospects", "Prospects", "r"},
+	{"pages", "Pages", "p"}, {"keys", "Keys", "k"}, {"people", "People", "u"}, {"privacy", "Privacy", "y"}, {"audit", "Audit log", "l"},
+	{"refused", "Refused requests", "f"}, {"transfer", "Import, export", "i"},
 }
 
+// HasSections reports whether the page has the navigation of a tenant.
+func (f frame) HasSections() bool { return f.request != nil && f.Tenant.TenantID != "" }
+
 // Sections returns the navigation of a tenant.
-func (f frame) Sections() []link {
-	if f.request == nil || f.Tenant.TenantID == "" {
-		return nil
-	}
-	links := []link{
-		{Section: "overview", Title: "Overview", Shortcut: "o"},
-		{Section: "accounts", Title: "Accounts", Shortcut: "a"}, {Section: "activity", Title: "Activity", Shortcut: "t"},
-		{Section: "prospects", Title: "Prospects", Shortcut: "r"}, {Section: "pages", Title: "Pages", Shortcut: "p"},
-		{Section: "keys", Title: "Keys", Shortcut: "k"}, {Section: "people", Title: "People", Shortcut: "u"},
-		{Section: "privacy", Title: "Privacy", Shortcut: "y"}, {Section: "audit", Title: "Audit log", Shortcut: "l"},
-		{Section: "refused", Title: "Refused requests", Shortcut: "f"},
-		{Section: "transfer", Title: "Import, export", Shortcut: "i"},
-	}
-	for i := range links {
-		links[i].Path, links[i].Current = f.Path(links[i].Section), links[i].Section == f.Section
-		if links[i].Section == "overview" {
-			links[i].Path = f.Path()
+func (f frame) Sections() template.HTML {
+	var m markup
+	home := f.Path()
+	for i, s := range sections {
+		m.text("\n<li><a href=\"", home)
+		if i > 0 {
+			m.add("/" + s.name)
 		}
+		m.add("\" data-shortcut=\"" + s.shortcut + "\"")
+		if string(s.name) == f.Section {
+			m.add(` aria-current="page"`)
+		}
+		m.add(">" + s.title + "</a></li>")
 	}
-	return links
+	return m.HTML()
 }
+
+// Shortcuts returns the shortcuts to the sections.
+func (f frame) Shortcuts() template.HTML { return shortcuts }
+
+var shortcuts = func() template.HTML {
+	var m markup
+	for _, s := range sections {
+		m.add("<div><dt><kbd>g</kbd> <kbd>" + s.shortcut + "</kbd></dt><dd>" + s.title + "</dd></div>")
+	}
+	return m.HTML()
+}()
 
 // An action is a button that changes the state that the user has seen, which a tag names.
 type action struct {
