@@ -141,13 +141,14 @@ func (s *Store) CountUnattributed(ctx context.Context, tenant atrium.TenantID) (
 			if err != nil || c.HasMore {
 				break
 			}
-			err = tx.Query("SELECT entry_id FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3",
-				engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(atrium.MaxUnattributedCount + 1)}, func(engine.Row) error {
-					if c.HasMore = c.Count == atrium.MaxUnattributedCount; !c.HasMore {
-						c.Count++
-					}
+			err = tx.Query("SELECT COUNT(*) FROM (SELECT 1 FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3) e",
+				engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), atrium.MaxUnattributedCount + 1 - c.Count}, func(r engine.Row) error {
+					c.Count += r.Int(0)
 					return nil
 				})
+			if c.HasMore = c.Count > atrium.MaxUnattributedCount; c.HasMore {
+				c.Count = atrium.MaxUnattributedCount
+			}
 		}
 		return err
 	})
