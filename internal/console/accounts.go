@@ -217,12 +217,13 @@ func (c *Console) showAccount(r *request) error {
 
 // byDay groups entries, which are newest first, by their day in UTC.
 func byDay(entries []entry) (days []day) {
-	for _, e := range entries {
-		if n := len(days); n == 0 || days[n-1].At[:len("2006-01-02")] != e.CreatedAt[:len("2006-01-02")] {
-			days = append(days, day{At: e.CreatedAt})
+	first := 0 // of the last day
+	for i := range entries {
+		at := entries[i].CreatedAt
+		if n := len(days); n == 0 || days[n-1].At[:len("2006-01-02")] != at[:len("2006-01-02")] {
+			days, first = append(days, day{At: at}), i
 		}
-		last := &days[len(days)-1]
-		last.Entries = append(last.Entries, e)
+		days[len(days)-1].Entries = entries[first : i+1]
 	}
 	return days
 }

@@ -120,6 +120,9 @@ func (r *request) show(name, section, title string, content any) error {
 	return r.showStatus(status, name, section, title, content)
 }
 
+// usualSize is the size in bytes for which room is made for a page.
+const usualSize = 16 << 10
+
 // showStatus shows a page with a status.
 func (r *request) showStatus(status int, name, section, title string, content any) error {
 	f := r.frame(title)
@@ -127,8 +130,8 @@ func (r *request) showStatus(status int, name, section, title string, content an
 	if err := r.nameTenant(&f); err != nil {
 		return err
 	}
-	var page bytes.Buffer
-	if err := r.heavily(func() error { return execute(&page, name, f) }); err != nil {
+	page := bytes.NewBuffer(make([]byte, 0, usualSize))
+	if err := r.heavily(func() error { return execute(page, name, f) }); err != nil {
 		return err
 	}
 	r.made.status, r.made.page = status, page.Bytes()

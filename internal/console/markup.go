@@ -41,9 +41,13 @@ func (m *markup) html(before constant, shown template.HTML) {
 // HTML returns what was appended.
 func (m *markup) HTML() template.HTML { return template.HTML(m.b.String()) } //nolint:gosec // has constants and escaped texts only
 
+// usualRow is the number of bytes for which room is made for a row of entries.
+const usualRow = 512
+
 // TimelineRows returns the rows of a day of a timeline.
 func (f frame) TimelineRows(entries []entry) template.HTML {
 	var m markup
+	m.b.Grow(usualRow * len(entries))
 	path := f.Path("activity") + "/"
 	for i := range entries {
 		e := &entries[i]
@@ -60,6 +64,7 @@ func (f frame) TimelineRows(entries []entry) template.HTML {
 // ActivityRows returns the rows of a list of entries.
 func (f frame) ActivityRows(p activityPage) template.HTML {
 	var m markup
+	m.b.Grow(usualRow * len(p.Entries.Items))
 	entries, accounts := f.Path("activity")+"/", f.Path("accounts")+"/"
 	for i := range p.Entries.Items {
 		e := &p.Entries.Items[i]

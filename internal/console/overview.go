@@ -175,7 +175,8 @@ func (r *request) readStackedChart(shown chartRange, now time.Time) (c stackedCh
 	}); err != nil {
 		return c, err
 	}
-	c = stackedChart{Phrase: shown.phrase, Bar: shown.bar, Total: counts.Total, CompleteUntil: counts.CompleteUntil, Hourly: shown.barHours < 24}
+	bars, format := shown.hours/shown.barHours, time.DateOnly
+	c = stackedChart{Bars: make([]stackedBar, bars), Phrase: shown.phrase, Bar: shown.bar, Total: counts.Total, CompleteUntil: counts.CompleteUntil, Hourly: shown.barHours < 24}
 	c.Activity, c.barLength = r.path("activity"), bar
 	c.Series = seriesOf(counts.Items)
 	period := url.Values{"since": {since.Format(time.RFC3339)}}
@@ -189,13 +190,12 @@ func (r *request) readStackedChart(shown chartRange, now time.Time) (c stackedCh
 		period.Set("type", s.Type)
 		s.Path = address(c.Activity, period)
 	}
-	bars, format := shown.hours/shown.barHours, time.DateOnly
 	if c.Hourly {
 		format = "2006-01-02 15:04"
 	}
 	for i := range bars {
 		start := since.Add(time.Duration(i) * bar)
-		c.Bars = append(c.Bars, stackedBar{Title: start.Format(format), Start: start, X: i * stackedWidth / bars, Counts: make([]int64, len(c.Series))})
+		c.Bars[i] = stackedBar{Title: start.Format(format), Start: start, X: i * stackedWidth / bars, Counts: make([]int64, len(c.Series))}
 	}
 	for _, n := range counts.Items {
 		start, err := time.Parse(time.RFC3339Nano, n.Start)
