@@ -127,6 +127,12 @@ bench-growth: build prepare ## Measure every request on databases of ENTRIES (10
 	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes 10000,1000000 -postgres
 	cd bench && $(GO) run ./growth -dir $(abspath $(GROWTH)) -docs ../docs
 
+.PHONY: bench-console
+PAGES ?= 50000,5000000
+bench-console: build prepare ## Measure every page of the console on databases of PAGES (50000,5000000) entries, one account for 5; needs 10 GB of disk
+	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -console -sizes $(PAGES) -connections 1
+	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -console -sizes $(PAGES) -connections 1 -postgres
+
 .PHONY: bench-size
 bench-size: build ## Export and import 1,000,000 accounts and 5,000,000 entries; needs 10 GB of disk and half an hour
 	cd bench && $(GO) run ./size -atrium ../$(BIN)/atrium

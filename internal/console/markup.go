@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// A markup builds the HTML of what a page has much of: navigation, bars and rows. A template takes ten times as
-// long. Texts are escaped for the places that HTML has after constants here: between tags, and in quoted
-// attributes whose values are not scripts, styles or addresses with a scheme from elsewhere.
+// A markup builds the HTML of what a page has much of, such as navigation, bars and rows: a template takes much
+// longer. Texts are escaped for the places that they have after constants here: between tags, and in quoted attributes
+// other than scripts, styles and addresses from elsewhere.
 type markup struct{ b strings.Builder }
 
 // A constant is HTML of this package. The compiler converts no variable to it, so a text from elsewhere is never
