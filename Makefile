@@ -131,6 +131,12 @@ bench-growth: build prepare ## Measure every request on databases of ENTRIES (10
 bench-keys: build ## Measure the index of idempotency keys and alternatives at 10,000 and 1,000,000 entries; KEYS=… sets flags, such as -sizes 10000000, which needs 12 GB of disk and hours
 	cd bench && $(GO) run ./keys -atrium ../$(BIN)/atrium $(KEYS)
 
+.PHONY: bench-console
+PAGES ?= 50000,5000000
+bench-console: build prepare ## Measure every page of the console on databases of PAGES (50000,5000000) entries, one account for 5; needs 10 GB of disk
+	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -console -sizes $(PAGES) -connections 1
+	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -console -sizes $(PAGES) -connections 1 -postgres
+
 .PHONY: bench-size
 bench-size: build ## Export and import 1,000,000 accounts and 5,000,000 entries; needs 10 GB of disk and half an hour
 	cd bench && $(GO) run ./size -atrium ../$(BIN)/atrium

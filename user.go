@@ -76,6 +76,9 @@ type Session struct {
 	UsedAt    Time   // to the minute
 	ExpiresAt Time   // at the latest; it also ends SessionIdleLife after UsedAt
 	Browser   string // a result of BrowserOf
+
+	// TenantName is the name of the tenant, "" for an operator and in lists of sessions.
+	TenantName string
 }
 
 // BrowserOf returns what a session keeps of a User-Agent header: its printable ASCII characters, at most

@@ -49,6 +49,7 @@ var activityResource = resource{
 			"move":                    "/manage/v0/moves/" + of["move"],
 			"cursor of moves":         "/manage/v0/moves?cursor=" + of["cursor"],
 			"account with payloads":   "/manage/v0/accounts/" + of["account"] + "/activity?include=payload",
+			"account with summaries":  "/manage/v0/accounts/" + of["account"] + "/activity?include=summary",
 		})
 		return requests
 	},

@@ -36,6 +36,7 @@ type options struct {
 	flags       string
 	seedOnly    bool
 	docs        string
+	console     bool
 }
 
 // wants reports whether a row, or "start", was selected.
@@ -65,6 +66,7 @@ func command() error {
 	flag.StringVar(&o.only, "only", "", `rows to measure, separated by semicolons; "start" measures memory and start-up (default all)`)
 	flag.StringVar(&o.flags, "flags", "--metrics-addr 127.0.0.1:0 --response-cache 0", "additional flags for atrium serve, separated by spaces")
 	flag.BoolVar(&o.seedOnly, "seed", false, "create the databases and stop")
+	flag.BoolVar(&o.console, "console", false, "measure the pages of the console, and print how much longer they take at the largest size")
 	flag.StringVar(&o.docs, "docs", "", "write the results in -dir to performance.md and images in this directory, and stop")
 	flag.Parse()
 
@@ -96,6 +98,9 @@ func (o *options) parse(sizes string) error {
 func (o options) shapes() (all []shape) {
 	for _, n := range o.sizes {
 		s := shape{tenants: 1, entries: n}
+		if o.console {
+			s.each = consoleEach
+		}
 		if o.each > 0 {
 			s = shape{tenants: n / o.each, entries: o.each}
 		}
@@ -136,6 +141,9 @@ func run(ctx context.Context, o options) (err error) {
 		if err := e.start(ctx, n); err != nil {
 			return err
 		}
+	}
+	if o.console {
+		return e.pages(ctx)
 	}
 	results, err := openResults(e)
 	if err != nil {

@@ -79,8 +79,17 @@ type node struct {
 	*dataset
 	url     string
 	atrium  *server.Atrium
-	peak    int64  // the highest anonymous memory seen, in bytes
-	release func() // unlocks the file from memory; nil if it is not locked
+	peak    int64    // the highest anonymous memory seen, in bytes
+	release func()   // unlocks the file from memory; nil if it is not locked
+	visitor *visitor // of the console; nil if the API is measured
+}
+
+// requests returns the kinds of request to measure.
+func (n *node) requests() []kind {
+	if n.visitor != nil {
+		return n.visitor.kinds()
+	}
+	return n.kinds(n.atrium.Addr())
 }
 
 // freshBelow is the size below which a database is restored before each round that adds to
@@ -96,7 +105,7 @@ type experiment struct {
 
 // measure measures the selected rows one after the other.
 func (e *experiment) measure(ctx context.Context, done func(row) error) error {
-	for i, k := range e.nodes[0].kinds("") {
+	for i, k := range e.nodes[0].requests() {
 		if !e.wants(k.Name) {
 			continue
 		}
@@ -117,7 +126,7 @@ func (e *experiment) row(ctx context.Context, nth int) (row, error) {
 	kinds := make([]kind, len(e.nodes))
 	var r row
 	for i, n := range e.nodes {
-		k := n.kinds(n.atrium.Addr())[nth]
+		k := n.requests()[nth]
 		if k.list != "" {
 			if err := k.deep(n.dataset, n.atrium.Addr()); err != nil {
 				return r, err
@@ -155,7 +164,7 @@ func (e *experiment) row(ctx context.Context, nth int) (row, error) {
 				if err := e.refresh(ctx, n); err != nil {
 					return r, err
 				}
-				kinds[i] = n.kinds(n.atrium.Addr())[nth]
+				kinds[i] = n.requests()[nth]
 			}
 			s, err := e.round(ctx, kinds[i].Kind, n.atrium, n)
 			if err != nil {

@@ -137,6 +137,9 @@ type dataset struct {
 // files returns the dataset of a shape in a directory. It creates a missing one.
 func files(ctx context.Context, dir string, s shape) (*dataset, error) {
 	name := fmt.Sprintf("%d-of-%d", s.total(), s.tenants)
+	if s.each > 0 {
+		name += fmt.Sprintf("-each-%d", s.each)
+	}
 	d := &dataset{shape: s, path: filepath.Join(dir, name+".db")}
 	list := filepath.Join(dir, name+".json") // written last
 	text, err := os.ReadFile(list)

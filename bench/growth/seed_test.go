@@ -84,7 +84,7 @@ func rows(t *testing.T, path, query string) (all []string) {
 
 // At every size, a tenant gets each record of its shape exactly once.
 func TestRoundsAddUpToTheShape(t *testing.T) {
-	for _, s := range []shape{{1, 10}, {1, 1000}, {3, 25_000}} {
+	for _, s := range []shape{{tenants: 1, entries: 10}, {tenants: 1, entries: 1000}, {tenants: 3, entries: 25_000}, {tenants: 1, entries: 1000, each: 5}} {
 		counts, seen := map[string]int{}, map[string]bool{}
 		for round := range s.rounds() {
 			for r := range s.records(round) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 type shape struct {
 	tenants int
 	entries int // per tenant
+	each    int // entries per account; 0 means entriesPerAccount
 }
 
 // How many entries there are per account, per page and per version. An account has
@@ -29,7 +31,7 @@ const (
 // One entry in busyShare belongs to the first account of a tenant.
 const busyShare = 20
 
-func (s shape) accounts() int { return max(s.entries/entriesPerAccount, 1) }
+func (s shape) accounts() int { return max(s.entries/cmp.Or(s.each, entriesPerAccount), 1) }
 func (s shape) pages() int    { return max(s.entries/entriesPerPage, 1) }
 func (s shape) versions() int { return s.pages() }
 func (s shape) total() int    { return s.tenants * s.entries }
@@ -153,8 +155,9 @@ func (s shape) entriesOf(tenant, round int) iter.Seq2[int, *atrium.Entry] {
 			if r.IntN(busyShare) == 0 {
 				account = 0
 			}
+			at := s.at(n, s.entries)
 			if !yield(account, &atrium.Entry{
-				ID: id[atrium.EntryID](n), AccountID: id[atrium.AccountID](account), CreatedAt: s.at(n, s.entries),
+				ID: entryID(n, at), AccountID: id[atrium.AccountID](account), CreatedAt: at,
 				Submission: atrium.Submission{
 					Source: []string{"crm", "product", "ads"}[n%3], Type: "page.viewed", Claim: atrium.Claim{Domain: domain(account)},
 					IdempotencyKey: fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()), Payload: payload(r),
@@ -188,7 +191,8 @@ func payload(r *rand.Rand) []byte {
 	return append(b, `"}`...)
 }
 
-var begin = atrium.At(time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC))
+// begin is a year ago, so that pages with the entries of the last days have some.
+var begin = atrium.At(time.Now().UTC().Truncate(time.Hour).AddDate(-1, 0, 0))
 
 // at distributes n records over a year.
 func (s shape) at(n, of int) atrium.Time {
@@ -202,6 +206,13 @@ func domain(n int) string { return fmt.Sprintf("company-%d.example", n) }
 func id[T atrium.Identifier](n int) T {
 	var zero T
 	return T(fmt.Sprintf("%s%010d%016x", zero.Prefix(), n, scatter(uint64(n))))
+}
+
+// entryID returns the identifier of the nth entry, which begins with its time as those of the service do.
+func entryID(n int, at atrium.Time) atrium.EntryID {
+	const random = 16
+	first := string(atrium.FirstID[atrium.EntryID](at.Std()))
+	return atrium.EntryID(first[:len(first)-random] + fmt.Sprintf("%0*x", random, scatter(uint64(n))))
 }
 
 // scatter is the output function of SplitMix64.

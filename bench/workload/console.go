@@ -17,35 +17,39 @@ const (
 	GetTimeline = "GET account page"
 )
 
-// signIn creates a user of a tenant, and uses a login link as a browser does. It returns the header with
-// the cookie of the session.
-func signIn(ctx context.Context, a *server.Atrium, tenant string) (cookie string, err error) {
+// SignIn creates a user of a tenant, or with the role operator one of all tenants, and uses a login link as a
+// browser does. It returns the header with the cookie of the session, and the identifier of the user.
+func SignIn(ctx context.Context, a *server.Atrium, tenant, role string) (cookie, id string, err error) {
+	of := []string{"--tenant", tenant}
+	if role == "operator" {
+		of = []string{"--operator"}
+	}
 	var user struct{ UserID string }
-	if err := a.Command(ctx, &user, nil, "users", "create", "--tenant", tenant, "--name", "Bench", "--role", "viewer"); err != nil {
-		return "", err
+	if err := a.Command(ctx, &user, nil, append([]string{"users", "create", "--name", "Bench", "--role", role}, of...)...); err != nil {
+		return "", "", err
 	}
 	var link struct{ Token string }
-	if err := a.Command(ctx, &link, nil, "users", "login-link", user.UserID, "--tenant", tenant); err != nil {
-		return "", err
+	if err := a.Command(ctx, &link, nil, append([]string{"users", "login-link", user.UserID}, of...)...); err != nil {
+		return "", "", err
 	}
 	form := url.Values{"token": {link.Token}}.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+a.Addr()+"/console/login", strings.NewReader(form))
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Origin", "http://"+a.Addr())
 	response, err := http.DefaultTransport.RoundTrip(request) // does not follow the redirect
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer func() { _ = response.Body.Close() }()
 	for _, c := range response.Cookies() {
 		if response.StatusCode == http.StatusSeeOther {
-			return "Cookie: " + c.Name + "=" + c.Value, nil
+			return "Cookie: " + c.Name + "=" + c.Value, user.UserID, nil
 		}
 	}
-	return "", fmt.Errorf("sign in: %s", response.Status)
+	return "", "", fmt.Errorf("sign in: %s", response.Status)
 }
 
 // consoleKinds are pages of the console, as a signed-in user reads them.

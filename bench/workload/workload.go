@@ -55,7 +55,7 @@ func Prepare(ctx context.Context, a *server.Atrium, size Size) (*Workload, error
 	if err := a.Command(ctx, &report, lines, "import", "--tenant", tenant.TenantID, "-"); err != nil {
 		return nil, err
 	}
-	cookie, err := signIn(ctx, a, tenant.TenantID)
+	cookie, _, err := SignIn(ctx, a, tenant.TenantID, "viewer")
 	if err != nil {
 		return nil, err
 	}

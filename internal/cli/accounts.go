@@ -105,8 +105,8 @@ rest over the next minutes.`,
 			method: http.MethodGet, path: accountPath + "/activity", layout: layoutList, columns: []column{
 				{"ENTRY", "accountLogId"}, {"RECORDED", "createdAt"}, {"OCCURRED", "occurredAt"}, {"SOURCE", "source"},
 				{"TYPE", "type"}, {"BYTES", "payloadBytes"},
-			}, items: "entries", included: []column{{"PAYLOAD", "payload"}},
-			params: append(timeRange[:len(timeRange):len(timeRange)], includePayload),
+			}, items: "entries", included: includedInEntries,
+			params: append(timeRange[:len(timeRange):len(timeRange)], includeInEntries),
 		},
 		{
 			use: "counts ACCOUNT_ID", short: "Count the entries of an account by day, source and type",

@@ -28,7 +28,7 @@ the first ones that match.`,
 				{"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"}, {"RECORDED", "createdAt"}, {"SOURCE", "source"},
 				{"TYPE", "type"}, {"CLAIMED DOMAIN", "claimed.domain"}, {"CLAIMED NAME", "claimed.name"}, {"RULE", "rule"},
 				{"KEY", "idempotencyKey"},
-			}, included: []column{{"PAYLOAD", "payload"}}, params: []param{
+			}, included: includedInEntries, params: []param{
 				{flag: "idempotency-key", usage: "only the entry with this `key`"},
 				{flag: "account", name: "accountId", usage: "only entries of the account with this `ID`", names: "account_id"},
 				{flag: "unattributed", kind: boolean, usage: "only entries of the unattributed account"},
@@ -38,7 +38,7 @@ the first ones that match.`,
 				{flag: "until", kind: instant, usage: "only entries recorded before this `time`"},
 				{flag: "source", usage: "only entries from this `source`"},
 				{flag: "type", usage: "only entries of this `type`"},
-				includePayload,
+				includeInEntries,
 			},
 		},
 		{
@@ -94,8 +94,10 @@ the entry since.`,
 	}, extraCommands: []func(*target) *cobra.Command{newEntriesBatch}}
 }
 
-// includePayload adds the payloads to a list of entries.
-var includePayload = param{flag: "include", usage: "`field` to add: payload", values: []string{"payload"}}
+// includedInEntries are the columns that includeInEntries adds to a list of entries.
+var includedInEntries = []column{{"PAYLOAD", "payload"}, {"SUMMARY", "summary"}}
+
+var includeInEntries = param{flag: "include", usage: "`field` to add: payload or summary", values: []string{"payload", "summary"}}
 
 var moveColumns = []column{
 	{"MOVE", "moveId"}, {"FROM", "fromAccountId"}, {"TO", "toAccountId"}, {"ENTRIES", "moved"},

@@ -160,7 +160,6 @@ type accountPage struct {
 	Prospects list[prospect]
 	Days      []day
 	Timeline  list[entry]
-	Summaries summaries
 	Chart     chart
 	Unlinked  *prospect // which the user has just unlinked
 }
@@ -197,7 +196,7 @@ func (c *Console) showAccount(r *request) error {
 		}
 	}
 	shown := url.Values{}
-	query := url.Values{"limit": {"50"}, "include": {"payload"}}
+	query := url.Values{"limit": {"50"}, "include": {"summary"}}
 	for _, name := range []string{"source", "type"} {
 		if value := r.query(name); value != "" {
 			query.Set(name, value)
@@ -207,11 +206,10 @@ func (c *Console) showAccount(r *request) error {
 	if p.Timeline, err = readPages[entry](r, "/accounts/"+id+"/activity", query, shown); err != nil {
 		return err
 	}
-	if p.Summaries, err = r.readSummaries(); err != nil {
-		return err
-	}
 	p.Days = byDay(p.Timeline.Items)
-	if p.Chart, err = r.readChart("/accounts/" + id + "/activity/counts"); err != nil {
+	if whole := len(shown) == 0 && p.Timeline.First == "" && p.Timeline.Next == ""; whole {
+		p.Chart = chartOf(p.Timeline.Items)
+	} else if p.Chart, err = r.readChart("/accounts/" + id + "/activity/counts"); err != nil {
 		return err
 	}
 	return r.show("account", "accounts", p.Account.Title(), p)
@@ -219,12 +217,13 @@ func (c *Console) showAccount(r *request) error {
 
 // byDay groups entries, which are newest first, by their day in UTC.
 func byDay(entries []entry) (days []day) {
-	for _, e := range entries {
-		if n := len(days); n == 0 || days[n-1].At[:len("2006-01-02")] != e.CreatedAt[:len("2006-01-02")] {
-			days = append(days, day{At: e.CreatedAt})
+	first := 0 // of the last day
+	for i := range entries {
+		at := entries[i].CreatedAt
+		if n := len(days); n == 0 || days[n-1].At[:len("2006-01-02")] != at[:len("2006-01-02")] {
+			days, first = append(days, day{At: at}), i
 		}
-		last := &days[len(days)-1]
-		last.Entries = append(last.Entries, e)
+		days[len(days)-1].Entries = entries[first : i+1]
 	}
 	return days
 }
@@ -356,25 +355,6 @@ func (c *Console) splitAccount(r *request) error {
 	return r.redirect(r.path("accounts", r.form("accountId")), "split")
 }
 
-// Summary returns the line about the payload of an entry without a template: its first members that have one
-// value.
-func (e entry) Summary() string {
-	root, err := parseNode(e.Payload)
-	if err != nil || root.Kind != kindObject {
-		return shorten(maxSummary, string(e.Payload))
-	}
-	var parts []string
-	for _, member := range root.Children {
-		if member.Kind == kindText || member.Kind == kindValue {
-			parts = append(parts, member.Key+" "+shorten(40, member.Text))
-		}
-		if len(parts) == 5 {
-			break
-		}
-	}
-	return shorten(maxSummary, strings.Join(parts, " · "))
-}
-
 const maxSummary = atrium.MaxSummary
 
 // An entry is an entry as the API shows it.
@@ -396,5 +376,6 @@ type entry struct {
 	SubmittedBy    string         `json:"submittedBy"`
 	RequestID      string         `json:"requestId"`
 	PayloadBytes   int64          `json:"payloadBytes"`
-	Payload        jsontext.Value `json:"payload"`
+	Payload        jsontext.Value `json:"payload"` // not in lists
+	Summary        string         `json:"summary"` // only in lists
 }

@@ -12,7 +12,6 @@ type activityPage struct {
 	Unattributed              bool
 	Entries                   list[entry]
 	Names                     names // of the accounts of Entries
-	Summaries                 summaries
 }
 
 // activityFilters are the parameters of the list of entries.
@@ -25,11 +24,8 @@ func (c *Console) listActivity(r *request) error {
 	}
 	var err error
 	query, shown := r.listParameters(activityFilters...)
-	query.Set("include", "payload")
+	query.Set("include", "summary")
 	if p.Entries, err = readPages[entry](r, "/account_logs", query, shown); err != nil {
-		return err
-	}
-	if p.Summaries, err = r.readSummaries(); err != nil {
 		return err
 	}
 	var ids []atrium.AccountID

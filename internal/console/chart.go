@@ -1,6 +1,8 @@
 package console
 
 import (
+	"cmp"
+	"html/template"
 	"net/url"
 	"slices"
 	"strings"
@@ -37,25 +39,56 @@ const (
 	chartCalls  = 5 // for counts; beyond, the chart is not complete
 )
 
+// chartStart returns the first day of a chart.
+func chartStart() time.Time {
+	return time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-chartDays)
+}
+
 // readChart reads the counts of the last days.
-func (r *request) readChart(path string) (c chart, err error) {
-	today := time.Now().UTC().Truncate(24 * time.Hour)
-	since := today.AddDate(0, 0, 1-chartDays)
+func (r *request) readChart(path string) (chart, error) {
+	since := chartStart()
 	query := url.Values{"since": {since.Format(time.RFC3339)}, "limit": {"100"}}
-	byDay := map[string]int64{}
+	var counts []count
 	for range chartCalls {
 		var some list[count]
 		if _, err := r.get(&some, path, query); err != nil {
-			return c, err
+			return chart{}, err
 		}
-		for _, n := range some.Items {
-			byDay[n.Day] += n.Count
-			c.add(n)
-		}
+		counts = append(counts, some.Items...)
 		if !some.HasMore {
 			break
 		}
 		query.Set("cursor", some.NextCursor)
+	}
+	return newChart(since, counts), nil
+}
+
+// chartOf returns the chart of entries, which are all of the account.
+func chartOf(entries []entry) chart {
+	since := chartStart()
+	first := since.Format(time.DateOnly)
+	var counts []count
+	for i := range entries {
+		if day := entries[i].CreatedAt[:len(first)]; day >= first {
+			counts = append(counts, count{day, entries[i].Source, entries[i].Type, 1})
+		}
+	}
+	return newChart(since, counts)
+}
+
+// newChart returns the chart of counts. There may be several of a day, source and type.
+func newChart(since time.Time, counts []count) (c chart) {
+	slices.SortFunc(counts, func(a, b count) int {
+		return cmp.Or(cmp.Compare(b.Day, a.Day), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Type, b.Type))
+	})
+	byDay := map[string]int64{}
+	for _, n := range counts {
+		byDay[n.Day] += n.Count
+		if last := len(c.Rows) - 1; last >= 0 && c.Rows[last].Day == n.Day && c.Rows[last].Source == n.Source && c.Rows[last].Type == n.Type {
+			c.Rows[last].Count += n.Count
+			continue
+		}
+		c.Rows = append(c.Rows, n)
 	}
 	for _, n := range byDay {
 		c.Most = max(c.Most, n)
@@ -70,17 +103,37 @@ func (r *request) readChart(path string) (c chart, err error) {
 		b.Y = chartHeight - b.Height
 		c.Bars = append(c.Bars, b)
 	}
-	return c, nil
+	return c
 }
 
-// add adds a count to the table. The API may split the counts of a day between two pages.
-func (c *chart) add(n count) {
-	i := slices.IndexFunc(c.Rows, func(row count) bool { return row.Day == n.Day && row.Source == n.Source && row.Type == n.Type })
-	if i < 0 {
-		c.Rows = append(c.Rows, n)
-		return
+// Drawing returns the bars of days with entries.
+func (c chart) Drawing() template.HTML {
+	var m markup
+	for _, b := range c.Bars {
+		if b.Count == 0 {
+			continue
+		}
+		m.number(`<rect x="`, b.X)
+		m.number(`" y="`, b.Y)
+		m.number(`" width="8" height="`, b.Height)
+		m.text(`"><title>`, b.Day)
+		m.text(`: `, showCount(b.Count))
+		m.add(`</title></rect>`)
 	}
-	c.Rows[i].Count += n.Count
+	return m.HTML()
+}
+
+// TableRows returns the rows of the table.
+func (c chart) TableRows() template.HTML {
+	var m markup
+	for _, row := range c.Rows {
+		m.text(`<tr><td>`, row.Day)
+		m.text(`</td><td>`, row.Source)
+		m.text(`</td><td>`, row.Type)
+		m.text(`</td><td class="number">`, showCount(row.Count))
+		m.add(`</td></tr>`)
+	}
+	return m.HTML()
 }
 
 // Width returns the width of the drawing.

@@ -110,19 +110,6 @@ func common(left, right []string) int {
 	return max(common(left[1:], right), common(left, right[1:]))
 }
 
-func TestSummariesAreShortAndOfTheFirstValues(t *testing.T) {
-	for payload, want := range map[string]string{
-		`{"deal":"D-7","amount":18500.0,"list":[1],"won":true}`: "deal D-7 · amount 18500.0 · won true",
-		`{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}`:                 "a 1 · b 2 · c 3 · d 4 · e 5",
-		`[1,2]`:                                                 "[1,2]", `{}`: "", "": "",
-		`{"a":"` + strings.Repeat("x", 100) + `"}`: "a " + strings.Repeat("x", 39) + "…",
-	} {
-		if got := (entry{Payload: jsontext.Value(payload)}).Summary(); got != want {
-			t.Errorf("%s: %q, want %q", payload, got, want)
-		}
-	}
-}
-
 func TestTextsAreShortenedByCodePoints(t *testing.T) {
 	for text, want := range map[string]string{"": "", "abc": "abc", "äöü": "äöü", "abcd": "ab…", "äöüß": "äö…", "a😀bcde": "a😀…", "\xff\xff\xff": "\xff\xff\xff"} {
 		if got := shorten(3, text); got != want {

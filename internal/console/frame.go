@@ -121,21 +121,34 @@ func (r *request) show(name, section, title string, content any) error {
 	return r.showStatus(status, name, section, title, content)
 }
 
+// usualSize is the size in bytes for which room is made for a page.
+const usualSize = 16 << 10
+
 // showStatus shows a page with a status.
 func (r *request) showStatus(status int, name, section, title string, content any) error {
 	f := r.frame(title)
 	f.Section, f.Content = section, content
-	if r.tenant != "" {
-		if _, err := r.get(&f.Tenant, "/tenant", nil); err != nil {
-			return err
-		}
+	if err := r.nameTenant(&f); err != nil {
+		return err
 	}
-	var page bytes.Buffer
-	if err := r.heavily(func() error { return execute(&page, name, f) }); err != nil {
+	page := bytes.NewBuffer(make([]byte, 0, usualSize))
+	if err := r.heavily(func() error { return execute(page, name, f) }); err != nil {
 		return err
 	}
 	r.made.status, r.made.page = status, page.Bytes()
 	return nil
+}
+
+// nameTenant sets the tenant that a page is about, if it is about one. The session has the name of the user's own.
+func (r *request) nameTenant(f *frame) (err error) {
+	switch r.tenant {
+	case "":
+	case r.user.TenantID:
+		f.Tenant.Name = r.session.TenantName
+	default:
+		_, err = r.get(&f.Tenant, "/tenant", nil)
+	}
+	return err
 }
 
 // Path returns the path of a page about the tenant.
@@ -150,34 +163,47 @@ func (f frame) SignedIn() bool { return f.request != nil && f.User.ID != "" }
 // IsOperator reports whether the user is an operator.
 func (f frame) IsOperator() bool { return f.SignedIn() && f.User.TenantID == "" }
 
-// A link is an entry of the navigation.
-type link struct {
-	Section, Title, Shortcut, Path string
-	Current                        bool
+// sections are the entries of the navigation, the home of the tenant first.
+var sections = []struct {
+	name            constant // and the last segment of the path
+	title, shortcut constant
+}{
+	{"overview", "Overview", "o"}, {"accounts", "Accounts", "a"}, {"activity", "Activity", "t"}, {"prospects", "Prospects", "r"},
+	{"pages", "Pages", "p"}, {"keys", "Keys", "k"}, {"people", "People", "u"}, {"privacy", "Privacy", "y"}, {"audit", "Audit log", "l"},
+	{"refused", "Refused requests", "f"}, {"transfer", "Import, export", "i"},
 }
 
+// HasSections reports whether the page has the navigation of a tenant.
+func (f frame) HasSections() bool { return f.request != nil && f.Tenant.TenantID != "" }
+
 // Sections returns the navigation of a tenant.
-func (f frame) Sections() []link {
-	if f.request == nil || f.Tenant.TenantID == "" {
-		return nil
-	}
-	links := []link{
-		{Section: "overview", Title: "Overview", Shortcut: "o"},
-		{Section: "accounts", Title: "Accounts", Shortcut: "a"}, {Section: "activity", Title: "Activity", Shortcut: "t"},
-		{Section: "prospects", Title: "Prospects", Shortcut: "r"}, {Section: "pages", Title: "Pages", Shortcut: "p"},
-		{Section: "keys", Title: "Keys", Shortcut: "k"}, {Section: "people", Title: "People", Shortcut: "u"},
-		{Section: "privacy", Title: "Privacy", Shortcut: "y"}, {Section: "audit", Title: "Audit log", Shortcut: "l"},
-		{Section: "refused", Title: "Refused requests", Shortcut: "f"},
-		{Section: "transfer", Title: "Import, export", Shortcut: "i"},
-	}
-	for i := range links {
-		links[i].Path, links[i].Current = f.Path(links[i].Section), links[i].Section == f.Section
-		if links[i].Section == "overview" {
-			links[i].Path = f.Path()
+func (f frame) Sections() template.HTML {
+	var m markup
+	home := f.Path()
+	for i, s := range sections {
+		m.text("\n<li><a href=\"", home)
+		if i > 0 {
+			m.add("/" + s.name)
 		}
+		m.add("\" data-shortcut=\"" + s.shortcut + "\"")
+		if string(s.name) == f.Section {
+			m.add(` aria-current="page"`)
+		}
+		m.add(">" + s.title + "</a></li>")
 	}
-	return links
+	return m.HTML()
 }
+
+// Shortcuts returns the shortcuts to the sections.
+func (f frame) Shortcuts() template.HTML { return shortcuts }
+
+var shortcuts = func() template.HTML {
+	var m markup
+	for _, s := range sections {
+		m.add("<div><dt><kbd>g</kbd> <kbd>" + s.shortcut + "</kbd></dt><dd>" + s.title + "</dd></div>")
+	}
+	return m.HTML()
+}()
 
 // An action is a button that changes the state that the user has seen, which a tag names.
 type action struct {
@@ -238,10 +264,13 @@ func render(w http.ResponseWriter, status int, name string, f frame) error {
 	return nil
 }
 
-// send sends a page.
+// typeHTML is the Content-Type of all pages: do not modify.
+var typeHTML = []string{"text/html; charset=utf-8"}
+
+// send sends a small page.
 func send(w http.ResponseWriter, status int, page []byte) {
 	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
+	h["Content-Type"] = typeHTML
 	h.Set("Content-Length", strconv.Itoa(len(page)))
 	w.WriteHeader(status)
 	_, _ = w.Write(page) // the browser may have gone
@@ -259,10 +288,8 @@ func (r *request) fail(err error) {
 		r.console.Log.ErrorContext(r.http.Context(), "a page of the console failed", "requestId", rest.ExchangeOf(r.w).RequestID, "error", err)
 	}
 	f := r.frame("Error")
-	if f.Tenant.TenantID != "" {
-		if _, err := r.get(&f.Tenant, "/tenant", nil); err != nil {
-			f.Tenant = tenant{} // no navigation
-		}
+	if err := r.nameTenant(&f); err != nil {
+		f.Tenant = tenant{} // no navigation
 	}
 	showError(r.w, f, err)
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"html/template"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 // An overview is the home of a tenant.
 type overview struct {
 	Chart    stackedChart
-	Ranges   []rangeLink
+	Range    string // of the chart
 	Accounts list[account]
 	Server   string // the address for the commands of empty states
 	Ready    bool   // the service is
@@ -37,18 +38,12 @@ type overview struct {
 	} `json:"expiringKeys"`
 }
 
-// A rangeLink is a link to the page with another range of the chart.
-type rangeLink struct {
-	Title, Path string
-	Current     bool
-}
-
 // A chartRange is a range of the chart of entries. A bar has the counts of several hours or of a day.
 type chartRange struct {
-	name, title, phrase string
-	bar                 string
-	interval            string
-	hours, barHours     int
+	name, title     constant
+	phrase, bar     string
+	interval        string
+	hours, barHours int
 }
 
 var chartRanges = []chartRange{
@@ -59,18 +54,44 @@ var chartRanges = []chartRange{
 
 const newestAccounts = 5
 
+// RangeLinks returns the links to the page with each range of the chart.
+func (f frame) RangeLinks(current string) template.HTML {
+	var m markup
+	path := f.Path()
+	for _, r := range chartRanges {
+		m.text(`<a href="`, path)
+		m.add("?range=" + r.name + `"`)
+		if string(r.name) == current {
+			m.add(` aria-current="true"`)
+		}
+		m.add(">" + r.title + "</a>")
+	}
+	return m.HTML()
+}
+
+// NewestAccounts returns the items of the list of the newest accounts.
+func (f frame) NewestAccounts(accounts []account) template.HTML {
+	var m markup
+	path := f.Path("accounts") + "/"
+	for i := range accounts {
+		a := &accounts[i]
+		m.text(`<li><a href="`, path+string(a.AccountID))
+		m.text(`">`, shorten(60, a.Title()))
+		m.html(`</a><br><small class="quiet">`, showTime(a.CreatedAt))
+		m.add(`</small></li>`)
+	}
+	return m.HTML()
+}
+
 func (c *Console) tenantHome(r *request) error {
 	o := overview{Server: r.server(), Ready: c.Ready(r.http) == nil}
 	shown := chartRanges[0]
 	for _, candidate := range chartRanges {
-		if candidate.name == r.query("range") {
+		if string(candidate.name) == r.query("range") {
 			shown = candidate
 		}
 	}
-	for _, candidate := range chartRanges {
-		path := r.path() + "?range=" + candidate.name
-		o.Ranges = append(o.Ranges, rangeLink{candidate.title, path, candidate == shown})
-	}
+	o.Range = string(shown.name)
 	if _, err := r.get(&o, "/overview", nil); err != nil {
 		return err
 	}
@@ -96,6 +117,9 @@ type stackedChart struct {
 	Total, Most   int64
 	CompleteUntil string // "" while entries are counted for the first time
 	Hourly        bool   // bars are shorter than a day
+	Activity      string // the path of the list of entries
+
+	barLength time.Duration
 }
 
 // A series is a source and type. Their texts are hostile.
@@ -109,17 +133,16 @@ type series struct {
 // A stackedBar is a period. X is in the units of the drawing.
 type stackedBar struct {
 	Title  string // such as 2026-03-02 14:00
+	Start  time.Time
 	X      int
 	Total  int64
 	Parts  []barPart
 	Counts []int64 // of every series
-	Path   string  // the list of its entries
 }
 
 // A barPart is the part of a bar of one series.
 type barPart struct {
 	Class     string
-	X         int
 	Y, Height int
 }
 
@@ -152,7 +175,9 @@ func (r *request) readStackedChart(shown chartRange, now time.Time) (c stackedCh
 	}); err != nil {
 		return c, err
 	}
-	c = stackedChart{Phrase: shown.phrase, Bar: shown.bar, Total: counts.Total, CompleteUntil: counts.CompleteUntil, Hourly: shown.barHours < 24}
+	bars, format := shown.hours/shown.barHours, time.DateOnly
+	c = stackedChart{Bars: make([]stackedBar, bars), Phrase: shown.phrase, Bar: shown.bar, Total: counts.Total, CompleteUntil: counts.CompleteUntil, Hourly: shown.barHours < 24}
+	c.Activity, c.barLength = r.path("activity"), bar
 	c.Series = seriesOf(counts.Items)
 	period := url.Values{"since": {since.Format(time.RFC3339)}}
 	for i := range c.Series {
@@ -163,16 +188,14 @@ func (r *request) readStackedChart(shown chartRange, now time.Time) (c stackedCh
 		}
 		period.Set("source", s.Source)
 		period.Set("type", s.Type)
-		s.Path = address(r.path("activity"), period)
+		s.Path = address(c.Activity, period)
 	}
-	bars, format := shown.hours/shown.barHours, time.DateOnly
 	if c.Hourly {
 		format = "2006-01-02 15:04"
 	}
 	for i := range bars {
 		start := since.Add(time.Duration(i) * bar)
-		path := address(r.path("activity"), url.Values{"since": {start.Format(time.RFC3339)}, "until": {start.Add(bar).Format(time.RFC3339)}})
-		c.Bars = append(c.Bars, stackedBar{Title: start.Format(format), X: i * stackedWidth / bars, Counts: make([]int64, len(c.Series)), Path: path})
+		c.Bars[i] = stackedBar{Title: start.Format(format), Start: start, X: i * stackedWidth / bars, Counts: make([]int64, len(c.Series))}
 	}
 	for _, n := range counts.Items {
 		start, err := time.Parse(time.RFC3339Nano, n.Start)
@@ -221,12 +244,9 @@ func (b *stackedBar) stack(all []series, most int64) {
 		}
 		height := max(1, int(n*stackedHeight/most))
 		y = max(0, y-height)
-		b.Parts = append(b.Parts, barPart{all[i].Class, b.X, y, height})
+		b.Parts = append(b.Parts, barPart{all[i].Class, y, height})
 	}
 }
-
-// BarWidth returns the width of a bar in the units of the drawing.
-func (c stackedChart) BarWidth() int { return stackedWidth/len(c.Bars) - barGap }
 
 // First returns the start of the first bar.
 func (c stackedChart) First() string { return c.Bars[0].Title + " UTC" }
@@ -243,14 +263,49 @@ func (c stackedChart) Label() string {
 	return strings.Join(texts, ", ")
 }
 
-// Rows returns the bars with entries, the newest first.
-func (c stackedChart) Rows() (rows []stackedBar) {
-	for _, b := range slices.Backward(c.Bars) {
-		if b.Total > 0 {
-			rows = append(rows, b)
+// Drawing returns the bars.
+func (c stackedChart) Drawing() template.HTML {
+	var m markup
+	width := stackedWidth/len(c.Bars) - barGap
+	for _, b := range c.Bars {
+		if len(b.Parts) == 0 {
+			continue
 		}
+		m.text(`<g><title>`, b.Title)
+		m.add(`</title>`)
+		for _, part := range b.Parts {
+			m.text(`<rect class="`, part.Class)
+			m.number(`" x="`, b.X)
+			m.number(`" y="`, part.Y)
+			m.number(`" width="`, width)
+			m.number(`" height="`, part.Height)
+			m.add(`"/>`)
+		}
+		m.add(`</g>`)
 	}
-	return rows
+	return m.HTML()
+}
+
+// TableRows returns the rows of bars with entries, the newest first.
+func (c stackedChart) TableRows() template.HTML {
+	var m markup
+	for _, b := range slices.Backward(c.Bars) {
+		if b.Total == 0 {
+			continue
+		}
+		m.text(`<tr><th scope="row">`, b.Title)
+		m.add(`</th>`)
+		for _, n := range b.Counts {
+			m.text(`<td class="number">`, showCount(n))
+			m.add(`</td>`)
+		}
+		m.text(`<td class="number"><a href="`, c.Activity)
+		m.text(`?since=`, url.QueryEscape(b.Start.Format(time.RFC3339)))
+		m.text(`&amp;until=`, url.QueryEscape(b.Start.Add(c.barLength).Format(time.RFC3339)))
+		m.text(`">`, showCount(b.Total))
+		m.add(`</a></td></tr>`)
+	}
+	return m.HTML()
 }
 
 // Title names a series.

@@ -9,7 +9,7 @@ func TestBarsOfAChartHaveItsCounts(t *testing.T) {
 	all := []series{{Source: "crm", Type: "deal", Class: "series1"}, {Source: "ads", Type: "click", Class: "series2"}, {Class: "others"}}
 	b := stackedBar{X: 40, Counts: []int64{600, 0, 1}}
 	b.stack(all, 601)
-	if len(b.Parts) != 2 || b.Parts[0] != (barPart{"series1", 40, 1, 159}) || b.Parts[1] != (barPart{"others", 40, 0, 1}) {
+	if len(b.Parts) != 2 || b.Parts[0] != (barPart{"series1", 1, 159}) || b.Parts[1] != (barPart{"others", 0, 1}) {
 		t.Errorf("parts %+v", b.Parts)
 	}
 }

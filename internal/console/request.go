@@ -163,7 +163,7 @@ func (r *request) sendMade(tenant atrium.TenantID) error {
 		return err
 	}
 	defer release()
-	send(r.w, r.made.status, r.made.page)
+	rest.Write(r.w, r.http, r.made.status, typeHTML, r.made.page)
 	return nil
 }
 

@@ -19,31 +19,6 @@ type summaryTemplates struct {
 	Templates []summaryTemplate `json:"templates"`
 }
 
-// summaries make lines about entries.
-type summaries struct{ templates summary.Templates }
-
-// Of returns a line about an entry: by the most specific template, or without one as Summary does.
-func (s summaries) Of(e entry) string {
-	if t := s.templates.Find(e.Source, e.Type); t != nil {
-		return t.Render(e.Payload)
-	}
-	return e.Summary()
-}
-
-// readSummaries returns the summaries of the tenant.
-func (r *request) readSummaries() (s summaries, err error) {
-	var stored summaryTemplates
-	if _, err := r.get(&stored, "/summary_templates", nil); err != nil {
-		return s, err
-	}
-	all := make(atrium.SummaryTemplates, len(stored.Templates))
-	for i, t := range stored.Templates {
-		all[i] = atrium.SummaryTemplate(t)
-	}
-	s.templates = summary.New(all)
-	return s, nil
-}
-
 type summariesPage struct {
 	Templates []summaryTemplate
 	Tag       string          // of Templates
@@ -144,7 +119,7 @@ func (r *request) preview(p *summariesPage) error {
 		if p.Raw, _ = raw(p.Latest.Payload); fault == "" {
 			p.Line = template.Render(p.Latest.Payload)
 		} else {
-			p.Line = p.Latest.Summary()
+			p.Line = summary.Default(p.Latest.Payload)
 		}
 		return nil
 	})

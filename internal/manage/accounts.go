@@ -121,17 +121,15 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err != nil {
 		return rest.Response{}, err
 	}
-	d, err := a.Store.AccountDetail(ctx, who.TenantID, id)
 	if prospects != nil && !*prospects {
-		if errors.Is(err, atrium.ErrPartial) {
-			err = nil
-		}
+		d, err := a.Store.AccountGroup(ctx, who.TenantID, id)
 		summary := accountSummary{accountItem: newAccountItem(d.Account)}
 		if !d.MoreMerged {
 			summary.Merged = mergedAccounts(&d)
 		}
 		return rest.Response{Body: summary}, err
 	}
+	d, err := a.Store.AccountDetail(ctx, who.TenantID, id)
 	if errors.Is(err, atrium.ErrPartial) {
 		return rest.Response{Document: func(ctx context.Context, send func(rest.DocumentWriter) error) error {
 			return a.Store.ReadAccount(ctx, who.TenantID, id, sendAccount(send))

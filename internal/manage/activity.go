@@ -61,7 +61,7 @@ func appendAccountLog(b []byte, e atrium.TimelineEntry) ([]byte, error) {
 func (a *API) listActivity(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
 	f := timelineFilter(q)
-	payloads := includesPayload(q)
+	include := inclusionParameter(q)
 	limit, binding := q.Limit(), activityBinding(who, r, "activity", &f)
 	after := q.Cursor(a.Cursors, binding...)
 	if err := q.Err(); err != nil {
@@ -71,26 +71,41 @@ func (a *API) listActivity(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	found, next, err := a.Store.Timeline(ctx, who.TenantID, id, f, after, limit, payloads)
+	found, next, err := a.Store.Timeline(ctx, who.TenantID, id, f, after, limit, include != includeNothing)
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return a.accountLogsResponse(found, next, limit, payloads, binding)
+	return a.accountLogsResponse(ctx, who, r, found, next, limit, include, binding)
 }
 
-// includesPayload decodes the parameter include of a list of entries.
-func includesPayload(q *rest.Query) bool {
+// An inclusion is what a list of entries has of their payloads.
+type inclusion string
+
+const (
+	includeNothing inclusion = ""
+	includePayload inclusion = "payload"
+	includeSummary inclusion = "summary"
+)
+
+// inclusionParameter decodes the parameter include of a list of entries.
+func inclusionParameter(q *rest.Query) inclusion {
 	include, given := q.Text("include")
-	if given && include != "payload" {
-		q.Fault("include", "must be payload")
+	if given && include != string(includePayload) && include != string(includeSummary) {
+		q.Fault("include", "must be payload or summary")
 	}
-	return given
+	return inclusion(include)
 }
 
 // accountLogsResponse returns the response with a page of entries.
-func (a *API) accountLogsResponse(found []atrium.TimelineEntry, next *atrium.Position, limit int, payloads bool, binding []string) (rest.Response, error) {
-	if !payloads {
+func (a *API) accountLogsResponse(ctx context.Context, who auth.Principal, r *rest.Request, found []atrium.TimelineEntry, next *atrium.Position, limit int,
+	include inclusion, binding []string,
+) (rest.Response, error) {
+	switch include {
+	case includeNothing:
 		return pageResponseTo(a.Cursors, found, next, limit, newAccountLog, binding), nil
+	case includeSummary:
+		return a.summariesResponse(ctx, who, r, found, next, limit, binding)
+	case includePayload:
 	}
 	// The response begins with the JSON of a list without items.
 	list, err := rest.Encode(pageResponseTo(a.Cursors, nil, next, limit, newAccountLog, binding).Body)

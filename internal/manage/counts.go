@@ -38,9 +38,10 @@ func newEntryCounts(c atrium.EntryCounts) entryCounts {
 	if c.Interval == atrium.Daily {
 		all.Interval = "day"
 	}
+	series := append(c.Series[:len(c.Series):len(c.Series)], c.Other)
 	for period := range c.Periods() {
 		start := c.Since + atrium.Time(period)*c.Interval.Micros()
-		for _, s := range append(c.Series[:len(c.Series):len(c.Series)], c.Other) {
+		for _, s := range series {
 			if n := s.Counts[period]; n > 0 {
 				all.Items = append(all.Items, entryCount{start, s.Source, s.Type, n})
 			}

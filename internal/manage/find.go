@@ -12,17 +12,17 @@ func (a *API) listAccountLogs(ctx context.Context, who auth.Principal, r *rest.R
 	q := r.Query()
 	limit := q.Limit()
 	f, binding := entryFilter(q)
-	payloads := includesPayload(q)
+	include := inclusionParameter(q)
 	binding = append([]string{string(who.TenantID), "account_logs"}, binding...)
 	after := q.Cursor(a.Cursors, binding...)
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
-	found, next, err := a.Store.FindEntries(ctx, who.TenantID, f, after, limit, payloads)
+	found, next, err := a.Store.FindEntries(ctx, who.TenantID, f, after, limit, include != includeNothing)
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return a.accountLogsResponse(found, next, limit, payloads, binding)
+	return a.accountLogsResponse(ctx, who, r, found, next, limit, include, binding)
 }
 
 // entryFilter decodes the parameters that filter entries. binding is their values as given, which

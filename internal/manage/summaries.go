@@ -71,6 +71,33 @@ func (a *API) deleteSummaryTemplate(ctx context.Context, who auth.Principal, r *
 	return rest.NoContent, a.Store.DeleteSummaryTemplate(ctx, c, source, entryType, checkTemplates(who, r))
 }
 
+// A summarizedLog is an entry with its summary.
+type summarizedLog struct {
+	accountLog
+	Summary string `json:"summary"`
+}
+
+// summariesResponse returns the response with a page of entries and their summaries.
+func (a *API) summariesResponse(ctx context.Context, who auth.Principal, r *rest.Request, found []atrium.TimelineEntry, next *atrium.Position, limit int,
+	binding []string,
+) (rest.Response, error) {
+	all, err := a.Store.SummaryTemplates(ctx, who.TenantID)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	size := 0
+	for i := range found {
+		size += len(found[i].Payload)
+	}
+	body, err := r.EncodeBody(ctx, size, func() (rest.Encoded, error) {
+		templates := summary.New(all)
+		return rest.Encode(pageResponseTo(a.Cursors, found, next, limit, func(e atrium.TimelineEntry) summarizedLog {
+			return summarizedLog{newAccountLog(e), templates.Of(e.Source, e.Type, e.Payload)}
+		}, binding).Body)
+	})
+	return rest.Response{Body: body}, err
+}
+
 // checkTemplates returns a check that compares all templates with the If-Match header of a request.
 func checkTemplates(who auth.Principal, r *rest.Request) func(atrium.SummaryTemplates) error {
 	return func(all atrium.SummaryTemplates) error { return r.CheckState(newSummaryTemplates(who.TenantID, all)) }

@@ -224,5 +224,5 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 	if err != nil { // cannot happen: a problem can always be encoded
 		log.ErrorContext(r.Context(), "encode a problem", "requestId", id, "error", err)
 	}
-	write(w, r, info.Status, typeProblem, body)
+	Write(w, r, info.Status, typeProblem, body)
 }

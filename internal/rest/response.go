@@ -95,7 +95,7 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, held *memory
 			return nil
 		}
 	}
-	write(w, r, status, typeJSON, body)
+	Write(w, r, status, typeJSON, body)
 	return nil
 }
 
@@ -134,12 +134,12 @@ func (a *API) JSON(body string, check func(*http.Request) error) http.Handler {
 			writeProblem(w, r, a.Log, err)
 			return
 		}
-		write(w, r, http.StatusOK, typeJSON, []byte(body))
+		Write(w, r, http.StatusOK, typeJSON, []byte(body))
 	})
 }
 
-// write sends a whole response. An error of the connection is the client's concern.
-func write(w http.ResponseWriter, r *http.Request, status int, contentType []string, body []byte) {
+// Write sends a whole response, in one system call if it can. An error of the connection is the client's concern.
+func Write(w http.ResponseWriter, r *http.Request, status int, contentType []string, body []byte) {
 	h := w.Header()
 	cachePrivately(h)
 	h[headerType] = contentType

@@ -21,7 +21,7 @@ func apiHeaders() http.Header {
 	secure(h, nil)
 	h[headerRatePolicy], h[headerRate] = []string{"policy"}, []string{"left"}
 	h[headerETag] = []string{`"1"`}
-	write(w, &http.Request{}, http.StatusOK, typeJSON, []byte("{}"))
+	Write(w, &http.Request{}, http.StatusOK, typeJSON, []byte("{}"))
 	return h
 }
 
@@ -42,6 +42,6 @@ func BenchmarkHeader(b *testing.B) {
 		h.Set(headerRequestID, "req_1")
 		secure(h, nil)
 		h[headerETag] = []string{`"1"`}
-		write(w, &http.Request{}, http.StatusOK, typeJSON, body)
+		Write(w, &http.Request{}, http.StatusOK, typeJSON, body)
 	}
 }

@@ -19,7 +19,7 @@ func Static(contentType string, body []byte) http.Handler {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
-		write(w, r, http.StatusOK, kind, body)
+		Write(w, r, http.StatusOK, kind, body)
 	})
 }
 

@@ -122,11 +122,14 @@ func scanSession(r engine.Row) atrium.Session {
 	}
 }
 
-// Session returns a session that has not expired, its user, and the hash of its secret, or NotFound.
+// Session returns a session that has not expired, its user, and the hash of its secret, or NotFound, also if its
+// tenant is being deleted.
 func (s *Store) Session(ctx context.Context, id atrium.SessionID) (session atrium.Session, u atrium.User, hash []byte, err error) {
-	err = s.db.Find(ctx, "SELECT "+sessionColumns+", name, role, issuer, subject, users.created_at, updated_at, secret_hash "+
-		"FROM sessions JOIN users ON users.user_id = sessions.user_id WHERE session_id = $1"+notDeleting("sessions"), engine.Args{kernel.IDArg(id)}, func(r engine.Row) {
+	err = s.db.Find(ctx, "SELECT "+sessionColumns+", users.name, role, issuer, subject, users.created_at, updated_at, secret_hash, tenants.name "+
+		"FROM sessions JOIN users ON users.user_id = sessions.user_id LEFT JOIN tenants ON tenants.tenant_id = sessions.tenant_id "+
+		"WHERE session_id = $1 AND deleting_at IS NULL", engine.Args{kernel.IDArg(id)}, func(r engine.Row) {
 		session = scanSession(r)
+		session.TenantName = r.Text(14)
 		u = atrium.User{
 			ID: session.UserID, TenantID: session.TenantID, Name: r.Text(7), Role: atrium.Role(r.Text(8)), Issuer: r.Text(9),
 			Subject: r.Text(10), CreatedAt: atrium.Time(r.Int(11)), UpdatedAt: atrium.Time(r.Int(12)),

@@ -68,18 +68,18 @@ const (
 func (s *Store) Account(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (atrium.Account, []atrium.Prospect, error) {
 	d, err := findAccount(func(sql string, args engine.Args, each func(engine.Row) error) error {
 		return s.db.Engine.Query(ctx, sql, args, each)
-	}, tenant, id)
+	}, tenant, id, maxDetailProspects)
 	if err == nil && d.More {
 		return d.Account, nil, atrium.ErrPartial
 	}
 	return d.Account, d.Prospects, kernel.Public(err)
 }
 
-// findAccount is Account, reading with query. It follows survivor_id. Outside a transaction, a
-// concurrent merge can add a step, which is rare.
-func findAccount(query func(string, engine.Args, func(engine.Row) error) error, tenant atrium.TenantID, id atrium.AccountID,
+// findAccount is Account, reading with query at most a number of prospects; if there are more, none is returned.
+// It follows survivor_id. Outside a transaction, a concurrent merge can add a step, which is rare.
+func findAccount(query func(string, engine.Args, func(engine.Row) error) error, tenant atrium.TenantID, id atrium.AccountID, prospects int,
 ) (d atrium.AccountDetail, err error) {
-	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), int64(maxDetailProspects) + 1}
+	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), int64(prospects) + 1}
 	for range kernel.MaxTries {
 		var survivor atrium.AccountID
 		var bytes int
@@ -93,7 +93,7 @@ func findAccount(query func(string, engine.Args, func(engine.Row) error) error, 
 				return
 			}
 			p := ScanProspect(r, accountRowLen+1, tenant)
-			if bytes += textBytes(&p); len(d.Prospects) == maxDetailProspects || bytes > maxDetailBytes {
+			if bytes += textBytes(&p); len(d.Prospects) == prospects || bytes > maxDetailBytes {
 				d.Prospects, d.More = nil, true
 				return
 			}
@@ -137,25 +137,31 @@ func textBytes(p *atrium.Prospect) (n int) {
 
 // AccountDetail is Account with the merged accounts.
 func (s *Store) AccountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
-	if d, err = s.accountDetail(ctx, tenant, id); err == nil && d.Partial() {
+	if d, err = s.accountDetail(ctx, tenant, id, maxDetailProspects); err == nil && d.Partial() {
 		err = atrium.ErrPartial
 	}
 	return d, err
 }
 
-// accountDetail is AccountDetail, but leaves out what is too large to buffer instead of returning
-// ErrPartial.
-func (s *Store) accountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
+// AccountGroup returns an account as AccountDetail does, but without its prospects. The merged accounts are left
+// out if they are too large to buffer.
+func (s *Store) AccountGroup(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (atrium.AccountDetail, error) {
+	return s.accountDetail(ctx, tenant, id, 0)
+}
+
+// accountDetail is AccountDetail with at most a number of prospects, but leaves out what is too large to buffer
+// instead of returning ErrPartial.
+func (s *Store) accountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID, prospects int) (d atrium.AccountDetail, err error) {
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
-		d, err = findAccountDetail(tx, tenant, id)
+		d, err = findAccountDetail(tx, tenant, id, prospects)
 		return err
 	})
 	return d, err
 }
 
 // findAccountDetail is accountDetail in a transaction.
-func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
-	if d, err = findAccount(tx.Query, tenant, id); err != nil {
+func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID, prospects int) (d atrium.AccountDetail, err error) {
+	if d, err = findAccount(tx.Query, tenant, id, prospects); err != nil {
 		return d, err
 	}
 	rows, bytes, err := mergedRows(tx, tenant, d.ID)

@@ -19,7 +19,7 @@ func (s *Store) changeAccount(ctx context.Context, c atrium.Change, checkedID at
 ) (d atrium.AccountDetail, replayed bool, err error) {
 	id, replayed, err := CheckedChange(ctx, s, c, checkedID, check, func(tx *kernel.Mutation, p Precondition) (id atrium.AccountID, err error) {
 		if id, err = f(tx, p); err == nil {
-			d, err = findAccountDetail(tx, c.TenantID, id)
+			d, err = findAccountDetail(tx, c.TenantID, id, maxDetailProspects)
 		}
 		return id, err
 	})
@@ -27,7 +27,7 @@ func (s *Store) changeAccount(ctx context.Context, c atrium.Change, checkedID at
 	case err != nil:
 		return atrium.AccountDetail{}, false, err
 	case replayed: // d may be from an earlier try that was not committed
-		d, err = s.accountDetail(ctx, c.TenantID, id)
+		d, err = s.accountDetail(ctx, c.TenantID, id, maxDetailProspects)
 	}
 	return d, replayed, err
 }

@@ -63,7 +63,7 @@ func (p Precondition) CheckGroup(tx *kernel.Mutation, g *Group) error {
 	if p.check == nil {
 		return nil
 	}
-	d, err := findAccountDetail(tx, tx.Change.TenantID, g.Root.ID)
+	d, err := findAccountDetail(tx, tx.Change.TenantID, g.Root.ID, maxDetailProspects)
 	if err != nil {
 		return err
 	}

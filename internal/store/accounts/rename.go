@@ -36,7 +36,7 @@ func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 		if err := tx.CountSize(tx.Query, countRoot, engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(id)}); err != nil {
 			return d, err
 		}
-		if d, err = findAccount(tx.Query, c.TenantID, id); err != nil {
+		if d, err = findAccount(tx.Query, c.TenantID, id, maxDetailProspects); err != nil {
 			return d, err
 		}
 		if err := p.test(tx, d); err != nil || d.Name == name {

@@ -30,7 +30,7 @@ func (s *Store) ReadAccount(ctx context.Context, tenant atrium.TenantID, id atri
 
 // readAccount is ReadAccount in a transaction.
 func readAccount(ctx context.Context, tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID, f func(atrium.AccountDetail) error) error {
-	d, err := findAccountDetail(tx, tenant, id)
+	d, err := findAccountDetail(tx, tenant, id, maxDetailProspects)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (s *Store) FindEntries(ctx context.Context, tenant atrium.TenantID, f atriu
 		matching, position, err := m.search(it, limit, kernel.ListBytes)
 		if err == nil {
 			next = position
-			found, err = findMatched(tx, tenant, matching)
+			found, err = findMatched(tx, tenant, matching, payloads)
 		}
 		if err == nil && payloads {
 			err = addPayloads(tx, tenant, found)
@@ -67,15 +67,19 @@ func (s *Store) FindEntries(ctx context.Context, tenant atrium.TenantID, f atriu
 	return found, next, err
 }
 
-// addPayloads reads the payloads of entries.
+// addPayloads reads the payloads of entries that have none, as they are long or were not read with their rows.
 func addPayloads(tx engine.Tx, tenant atrium.TenantID, entries []atrium.TimelineEntry) error {
-	ids := make([]atrium.EntryID, len(entries))
+	var ids []atrium.EntryID
 	for i := range entries {
-		ids[i] = entries[i].ID
+		if entries[i].Payload == nil {
+			ids = append(ids, entries[i].ID)
+		}
 	}
 	payloads, err := readColumn(tx, tenant, findPayloads, ids)
 	for i := range entries {
-		entries[i].Payload = payloads[entries[i].ID]
+		if e := &entries[i]; e.Payload == nil {
+			e.Payload = payloads[e.ID]
+		}
 	}
 	return err
 }
@@ -137,13 +141,14 @@ func (s *Store) CountUnattributed(ctx context.Context, tenant atrium.TenantID) (
 			if err != nil || c.HasMore {
 				break
 			}
-			err = tx.Query("SELECT entry_id FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3",
-				engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(atrium.MaxUnattributedCount + 1)}, func(engine.Row) error {
-					if c.HasMore = c.Count == atrium.MaxUnattributedCount; !c.HasMore {
-						c.Count++
-					}
+			err = tx.Query("SELECT COUNT(*) FROM (SELECT 1 FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3) e",
+				engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), atrium.MaxUnattributedCount + 1 - c.Count}, func(r engine.Row) error {
+					c.Count += r.Int(0)
 					return nil
 				})
+			if c.HasMore = c.Count > atrium.MaxUnattributedCount; c.HasMore {
+				c.Count = atrium.MaxUnattributedCount
+			}
 		}
 		return err
 	})
@@ -153,13 +158,22 @@ func (s *Store) CountUnattributed(ctx context.Context, tenant atrium.TenantID) (
 // textBytes is a SQL expression for the size in bytes of the texts of an entry e without the payload.
 var textBytes = kernel.OctetLength("e.source", "e.type", "e.claimed_domain", "e.claimed_name", "e.idempotency_key")
 
-var findMatchedEntries = engine.NewBatch("SELECT e.created_at, e.entry_id, e.account_id, "+timelineColumns+`, a.survivor_id
-	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id
-	JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id AND `+accounts.NotErased,
-	"tenant_id bytea", "entry_id bytea")
+// matchedEntries returns a batch that finds entries, and what is in columns.
+func matchedEntries(columns string) *engine.Batch {
+	return engine.NewBatch("SELECT e.created_at, e.entry_id, e.account_id, "+timelineColumns+", a.survivor_id"+columns+`
+		FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id
+		JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id AND `+accounts.NotErased,
+		"tenant_id bytea", "entry_id bytea")
+}
 
-// findMatched returns the matching entries, in their order, without those of erased accounts.
-func findMatched(tx engine.Tx, tenant atrium.TenantID, matching []matchedEntry) ([]atrium.TimelineEntry, error) {
+var (
+	findMatchedEntries  = matchedEntries("")
+	findMatchedPayloads = matchedEntries(", " + kernel.InlineOrNull("e.payload"))
+)
+
+// findMatched returns the matching entries, in their order, without those of erased accounts. Payloads that are
+// not long are included if requested.
+func findMatched(tx engine.Tx, tenant atrium.TenantID, matching []matchedEntry, payloads bool) ([]atrium.TimelineEntry, error) {
 	if len(matching) == 0 {
 		return nil, nil
 	}
@@ -168,9 +182,15 @@ func findMatched(tx engine.Tx, tenant atrium.TenantID, matching []matchedEntry) 
 		id := matching[i].entryID()
 		rows[i], at[id] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, i
 	}
-	entries := make([]atrium.TimelineEntry, len(matching))
-	if _, err := tx.Batch(findMatchedEntries, rows, func(r engine.Row) error {
+	entries, batch := make([]atrium.TimelineEntry, len(matching)), findMatchedEntries
+	if payloads {
+		batch = findMatchedPayloads
+	}
+	if _, err := tx.Batch(batch, rows, func(r engine.Row) error {
 		e := scanTimeline(r, tenant, kernel.IDAt[atrium.AccountID](r, afterTimeline))
+		if payloads {
+			e.Payload = r.Bytes(afterTimeline + 1)
+		}
 		entries[at[e.ID]] = e
 		return nil
 	}); err != nil {

@@ -97,7 +97,7 @@ func Describe(tx engine.Tx, tenant atrium.TenantID, found []Found) (all []atrium
 	for i := range found {
 		matching[i].position = found[i].At
 	}
-	entries, err := findMatched(tx, tenant, matching)
+	entries, err := findMatched(tx, tenant, matching, false)
 	for _, e := range entries {
 		all = append(all, atrium.Match{EntryID: e.ID, AccountID: e.AccountID, CreatedAt: e.CreatedAt, Source: e.Source, Type: e.Type})
 	}

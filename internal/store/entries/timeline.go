@@ -52,7 +52,8 @@ func scanTimeline(r engine.Row, tenant atrium.TenantID, shown atrium.AccountID) 
 	return e
 }
 
-// A listedEntry is an entry of a list. A long claimed domain is left out.
+// A listedEntry is an entry of a list. A long claimed domain is left out, as are payloads that are long or not read
+// with their rows.
 type listedEntry struct {
 	atrium.TimelineEntry
 	bytes       int // of its texts, including the complete domain
@@ -74,10 +75,17 @@ func (s *Store) Timeline(ctx context.Context, tenant atrium.TenantID, account at
 		if err != nil {
 			return err
 		}
-		it := newEntryIterator(tx, tenant, group, &f, after, limit+1, listedTimeline, func(r engine.Row) listedEntry {
+		columns, inline := listedTimeline, payloads && f.Source == "" && f.Type == "" // no entry is skipped
+		if inline {
+			columns += ", " + kernel.InlineOrNull("e.payload")
+		}
+		it := newEntryIterator(tx, tenant, group, &f, after, limit+1, columns, func(r engine.Row) listedEntry {
 			w := &kernel.SizedRow{Row: r}
 			e := listedEntry{TimelineEntry: scanTimeline(w, tenant, survivor), domainBytes: int(r.Int(afterTimeline))}
 			e.bytes = w.Size - len(e.Claim.Domain) + e.domainBytes
+			if inline {
+				e.Payload = r.Bytes(afterTimeline + 1)
+			}
 			return e
 		})
 		var found []listedEntry
@@ -121,14 +129,13 @@ var (
 		"tenant_id bytea", "entry_id bytea")
 )
 
-// completeEntries returns entries with the domains that were left out, and with payloads if
+// completeEntries returns entries with the domains that were left out, and with all payloads if
 // requested.
 func completeEntries(tx engine.Tx, tenant atrium.TenantID, found []listedEntry, payloads bool) ([]atrium.TimelineEntry, error) {
 	entries := make([]atrium.TimelineEntry, len(found))
-	var all, toRead []atrium.EntryID
+	var toRead []atrium.EntryID
 	for i := range found {
-		entries[i] = found[i].TimelineEntry
-		if all = append(all, entries[i].ID); found[i].domainOmitted() {
+		if entries[i] = found[i].TimelineEntry; found[i].domainOmitted() {
 			toRead = append(toRead, entries[i].ID)
 		}
 	}
@@ -136,20 +143,15 @@ func completeEntries(tx engine.Tx, tenant atrium.TenantID, found []listedEntry, 
 	if err != nil {
 		return nil, err
 	}
-	var payloadOf map[atrium.EntryID][]byte
-	if payloads {
-		if payloadOf, err = readColumn(tx, tenant, findPayloads, all); err != nil {
-			return nil, err
-		}
-	}
 	for i := range entries {
-		e := &entries[i]
-		e.Payload = payloadOf[e.ID]
-		if found[i].domainOmitted() {
+		if e := &entries[i]; found[i].domainOmitted() {
 			e.Claim.Domain = string(domains[e.ID])
 		}
 	}
-	return entries, nil
+	if payloads {
+		err = addPayloads(tx, tenant, entries)
+	}
+	return entries, err
 }
 
 // readColumn returns a column of those of the entries that exist.

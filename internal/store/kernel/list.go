@@ -150,6 +150,9 @@ func ListItems[T any](run QueryFunc, q *SelectBuilder, limit int, scan func(*Siz
 	return found, more, err
 }
 
+// usualPage is the number of items for which Filter makes room at first: it may find far fewer than limit.
+const usualPage = 20
+
 // ScanLimit is the maximum number of rows read for one page if no index serves the filter.
 const ScanLimit = 1000
 
@@ -157,7 +160,7 @@ const ScanLimit = 1000
 // Filter returns up to limit items and about ListBytes that pass keep, and the position of the
 // last row read, nil at the end of the list.
 func Filter[T any](run QueryFunc, q *SelectBuilder, limit int, scan func(*SizedRow) Item[T], keep func(T) bool, position func(T) *atrium.Position) (found Items[T], next *atrium.Position, err error) {
-	found.Values = make([]T, 0, limit)
+	found.Values = make([]T, 0, min(limit, usualPage))
 	var last *atrium.Position
 	scanned, w := 0, &SizedRow{}
 	err = run(q.SQL.String(), q.Args, func(r engine.Row) error {

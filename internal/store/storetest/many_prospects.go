@@ -146,6 +146,10 @@ func manyBounded(t *testing.T, e *env) {
 	if _, err := e.AccountDetail(t.Context(), e.tenant, id); !errors.Is(err, atrium.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
+	reads.Store(0)
+	if d, err := e.AccountGroup(t.Context(), e.tenant, id); err != nil || d.ID != id || len(d.Prospects) > 0 || reads.Load() > 2 {
+		t.Errorf("without prospects: %+v of %d rows, %v", d, reads.Load(), err)
+	}
 	if got := e.readEmails(t, id); len(got) != n {
 		t.Errorf("read %d prospects, want %d", len(got), n)
 	}

@@ -51,6 +51,13 @@ func (e *env) signedIn(t tb, s atrium.Session, u atrium.User) bool {
 		return false
 	}
 	s.UsedAt = got.UsedAt
+	if u.TenantID != "" {
+		tenant, err := e.Tenant(t.Context(), u.TenantID)
+		if err != nil {
+			t.Fatalf("the tenant of a session: %v", err)
+		}
+		s.TenantName = tenant.Name
+	}
 	if got != s || of != u || !bytes.Equal(hash, secretHash(2)) {
 		t.Errorf("the session is %+v of %+v with %x, want %+v of %+v", got, of, hash, s, u)
 	}

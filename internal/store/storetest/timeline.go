@@ -20,6 +20,7 @@ var timeline = []guarantee{
 	{"timeline filters return exactly the matching entries", timelineFiltered},
 	{"a page of a timeline reads a bounded number of entries", timelineScanned},
 	{"a page ends with the entry whose payload brings it to 1 MiB", timelinePayloads},
+	{"payloads of every size are returned, and short ones are read with their entries", timelineShortPayloads},
 	{"an entry is returned as it was sent", timelineEntry},
 	{"entries of an erased account are gone", timelineErased},
 	{"entries are counted by day, source and type", timelineCounted},
@@ -245,6 +246,43 @@ func timelinePayloads(t *testing.T, e *env) {
 	}
 	if part, _, err := e.Timeline(t.Context(), e.tenant, account, atrium.TimelineFilter{}, nil, 100, false); err != nil || len(part) != 5 || part[0].Payload != nil {
 		t.Errorf("without payloads: %d entries, %v", len(part), err)
+	}
+}
+
+func timelineShortPayloads(t *testing.T, e *env) {
+	var want []string // newest first
+	var account atrium.AccountID
+	for i, size := range []int{1, 4000, 4100, 100_000, 1, 50} {
+		e.clock.step(time.Second)
+		sent := fmt.Sprintf(`{"n":%d,"text":"%s"}`, i, strings.Repeat("x", size))
+		account = e.record(t, byDomain("acme.example"), payload(sent)).AccountID
+		want = slices.Insert(want, 0, sent)
+	}
+	counting, read := e.counting()
+	for _, list := range []struct {
+		name string
+		most int // rows; two payloads are long
+		read func() ([]atrium.TimelineEntry, *atrium.Position, error)
+	}{
+		{"a timeline", 6 + 2 + 1, func() ([]atrium.TimelineEntry, *atrium.Position, error) {
+			return counting.Timeline(t.Context(), e.tenant, account, atrium.TimelineFilter{}, nil, 10, true)
+		}},
+		{"a filtered timeline", 6 + 6 + 1, func() ([]atrium.TimelineEntry, *atrium.Position, error) {
+			return counting.Timeline(t.Context(), e.tenant, account, atrium.TimelineFilter{Source: "crm"}, nil, 10, true)
+		}},
+		{"entries found", 6 + 6 + 2, func() ([]atrium.TimelineEntry, *atrium.Position, error) {
+			return counting.FindEntries(t.Context(), e.tenant, atrium.EntryFilter{}, nil, 10, true)
+		}},
+	} {
+		read.rows = 0
+		part, _, err := list.read()
+		var got []string
+		for _, entry := range part {
+			got = append(got, string(entry.Payload))
+		}
+		if err != nil || !slices.Equal(got, want) || read.rows > list.most {
+			t.Errorf("%s: %.100q of %d rows, %v", list.name, got, read.rows, err)
+		}
 	}
 }
 
