@@ -3,6 +3,7 @@ package manage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"atrium"
@@ -38,7 +39,7 @@ func newEntryCounts(c atrium.EntryCounts) entryCounts {
 	if c.Interval == atrium.Daily {
 		all.Interval = "day"
 	}
-	series := append(c.Series[:len(c.Series):len(c.Series)], c.Other)
+	series := append(slices.Clip(c.Series), c.Other)
 	for period := range c.Periods() {
 		start := c.Since + atrium.Time(period)*c.Interval.Micros()
 		for _, s := range series {

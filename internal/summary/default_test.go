@@ -13,7 +13,7 @@ func TestTheDefaultIsShortAndOfTheFirstValues(t *testing.T) {
 		`{"deal":"D-7","amount":18500.0,"list":[1],"won":true}`: "deal D-7 · amount 18500.0 · won true",
 		`{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}`:                 "a 1 · b 2 · c 3 · d 4 · e 5",
 		`{"o":{"x":{"y":1}},"n":null,"a":1,"a":2}`:              "n null · a 1 · a 2",
-		` [1, 2] `: "[1, 2]", `{}`: "", "": "",
+		"\n" + "[1, 2]" + " ":                                   "[1, 2]", `{}`: "", "": "",
 		`{"a":"` + strings.Repeat("x", 100) + `"}`:    "a " + strings.Repeat("x", 39) + "…",
 		`{"a":"` + strings.Repeat("é", 40) + `"}`:     "a " + strings.Repeat("é", 40),
 		`{"a":"one\n\ttwo","` + "b\u202e" + `":"\""}`: "a one two · b\uFFFD \"",
