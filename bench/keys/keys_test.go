@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -171,8 +173,8 @@ func (m *model) check(o *session) {
 			return err
 		}
 		for _, key := range append(m.keys, m.entry(m.next+1).key) {
-			if id, err := o.layout.find(tx, key); err != nil || string(id) != string(m.ids[key]) {
-				return fmt.Errorf("key %s: entry %x, %v; want %x", key, id, err, m.ids[key])
+			if id, err := o.layout.find(tx, key); err != nil || !bytes.Equal(id, m.ids[key]) {
+				return errors.Join(err, fmt.Errorf("key %s: entry %x, want %x", key, id, m.ids[key]))
 			}
 		}
 		return nil

@@ -39,6 +39,13 @@ type options struct {
 }
 
 func main() {
+	if err := command(); err != nil {
+		fmt.Fprintln(os.Stderr, "keys:", err)
+		os.Exit(1)
+	}
+}
+
+func command() error {
 	var o options
 	var sizes, batches string
 	flag.StringVar(&o.atrium, "atrium", "../bin/atrium", "the binary that receives entries")
@@ -55,16 +62,13 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if o.sizes, err = numbers(sizes); err == nil {
-		o.batches, err = numbers(batches)
+	if o.sizes, err = numbers(sizes); err != nil {
+		return err
 	}
-	if err == nil {
-		err = run(ctx, o)
+	if o.batches, err = numbers(batches); err != nil {
+		return err
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "keys:", err)
-		os.Exit(1)
-	}
+	return run(ctx, o)
 }
 
 func numbers(text string) (all []int, err error) {
