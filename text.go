@@ -48,6 +48,21 @@ func PrintableRune(r rune) rune {
 	return unicode.ReplacementChar
 }
 
+// Shorten returns s if it has at most most code points, and otherwise its beginning and an ellipsis, which are most
+// code points together. most is at least 1.
+func Shorten(most int, s string) string {
+	n, end := 0, 0
+	for i := range s {
+		switch n++; n {
+		case most:
+			end = i
+		case most + 1:
+			return s[:end] + "…"
+		}
+	}
+	return s
+}
+
 // Count returns a number with its noun: one if n is 1, else many.
 func Count[N int | int64](n N, one, many string) string {
 	if n == 1 {

@@ -35,6 +35,14 @@ func TestLengthsCountCodePoints(t *testing.T) {
 	}
 }
 
+func TestTextsAreShortenedByCodePoints(t *testing.T) {
+	for text, want := range map[string]string{"": "", "abc": "abc", "äöü": "äöü", "abcd": "ab…", "äöüß": "äö…", "a😀bcde": "a😀…", "\xff\xff\xff": "\xff\xff\xff"} {
+		if got := Shorten(3, text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestADomainOfOnlyWhiteSpaceIsRejected(t *testing.T) {
 	for c := rune(1); c < 0x3001; c++ {
 		if got := CheckDomain(string(c)+string(c)) == ""; got == unicode.IsSpace(c) {

@@ -2,13 +2,17 @@ package strictjson
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
 )
 
-// This file decodes members that are arrays.
+// This file decodes members that are arrays, and texts that are.
 
 // InnerArray decodes an array member whose elements are objects, at most most. The faults of their
 // members are added to the outermost object. InnerArray returns nil if the member is absent, null or has
@@ -97,4 +101,55 @@ func Elements(array []byte, most int) (elements [][]byte, ok bool) {
 		elements = append(elements, array[end-len(v):end:end])
 	}
 	return elements, true
+}
+
+// Objects parses an object, or an array of at most most objects, and returns the JSON text of each. A text is nested at most
+// MaxDepth-1 levels, so that it can be a member of an object. If b is not strict JSON or something else, the error is an
+// *atrium.Error with the first fault.
+func Objects(b []byte, most int) (objects [][]byte, err error) {
+	start := skipSpace(b, 0)
+	inArray := start < len(b) && b[start] == '['
+	deepest := MaxDepth - 1
+	if inArray {
+		deepest = MaxDepth
+	}
+	if at := tooDeepAt(b, deepest); at >= 0 {
+		return nil, tooDeep(b, int64(at), deepest)
+	}
+	if !inArray {
+		if _, err := ParseBatch(b); err != nil {
+			return nil, err
+		}
+		return [][]byte{bytes.Trim(b, " \t\r\n")}, nil
+	}
+	if len(b) > maxText {
+		return nil, atrium.Invalid(bodyFault("", "is too long"))
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(b), duplicatesAllowed)
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, syntaxFault(b, err)
+	}
+	for dec.PeekKind() != ']' {
+		v, err := dec.ReadValue()
+		switch {
+		case err != nil:
+			return nil, syntaxFault(b, err)
+		case v[0] != '{':
+			return nil, atrium.Invalid(bodyFault("/"+strconv.Itoa(len(objects)), "must be an object"))
+		case len(objects) == most:
+			return nil, atrium.Invalid(bodyFault("", fmt.Sprintf("must have at most %d elements", most)))
+		}
+		end := int(dec.InputOffset())
+		objects = append(objects, b[end-len(v):end:end])
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, syntaxFault(b, err)
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, atrium.Invalid(bodyFault("", fmt.Sprintf("has data after its end, at byte %d", dec.InputOffset())))
+	}
+	if at := duplicateAt(b); at >= 0 {
+		return nil, duplicate(b, at)
+	}
+	return objects, nil
 }

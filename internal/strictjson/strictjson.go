@@ -74,8 +74,8 @@ func (o *Object) isNamed(m *member, name string) bool {
 // Parse parses an object from b, which must not change while the object is used. If b is
 // not strict JSON or not an object, the error is an *atrium.Error with the first fault.
 func Parse(b []byte) (*Object, error) {
-	if at := tooDeepAt(b); at >= 0 {
-		return nil, tooDeep(b, int64(at))
+	if at := tooDeepAt(b, MaxDepth); at >= 0 {
+		return nil, tooDeep(b, int64(at), MaxDepth)
 	}
 	return ParseBatch(b)
 }
@@ -133,10 +133,10 @@ var duplicatesAllowed = jsontext.AllowDuplicateNames(true)
 
 var openObject, openArray = []byte("{"), []byte("[")
 
-// tooDeepAt returns the offset of the first object or array in b that exceeds MaxDepth, or
+// tooDeepAt returns the offset of the first object or array in b that exceeds a depth, or
 // -1. The decoder detects invalid JSON.
-func tooDeepAt(b []byte) int {
-	if bytes.Count(b, openObject)+bytes.Count(b, openArray) <= MaxDepth { // bytes.Count is vectorized
+func tooDeepAt(b []byte, most int) int {
+	if bytes.Count(b, openObject)+bytes.Count(b, openArray) <= most { // bytes.Count is vectorized
 		return -1
 	}
 	depth, inString := 0, false
@@ -152,7 +152,7 @@ func tooDeepAt(b []byte) int {
 		case c == '"':
 			inString = true
 		case c == '{' || c == '[':
-			if depth++; depth > MaxDepth {
+			if depth++; depth > most {
 				return i
 			}
 		case c == '}' || c == ']':
@@ -162,18 +162,18 @@ func tooDeepAt(b []byte) int {
 	return -1
 }
 
-// tooDeep returns the error for nesting that is too deep at an offset of b.
-func tooDeep(b []byte, at int64) error {
+// tooDeep returns the error for nesting that exceeds a depth at an offset of b.
+func tooDeep(b []byte, at int64, most int) error {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(b), duplicatesAllowed)
 	for dec.InputOffset() < at {
-		if kind := dec.PeekKind(); dec.StackDepth() == MaxDepth && (kind == '{' || kind == '[') {
+		if kind := dec.PeekKind(); dec.StackDepth() == most && (kind == '{' || kind == '[') {
 			break
 		}
 		if _, err := dec.ReadToken(); err != nil {
 			return syntaxFault(b, err)
 		}
 	}
-	return atrium.Invalid(bodyFault(string(dec.StackPointer()), fmt.Sprintf("is nested more than %d levels deep", MaxDepth)))
+	return atrium.Invalid(bodyFault(string(dec.StackPointer()), fmt.Sprintf("is nested more than %d levels deep", most)))
 }
 
 func bodyFault(pointer, detail string) atrium.Fault {
