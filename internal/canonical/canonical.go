@@ -18,14 +18,7 @@ import (
 
 // Draft returns the draft of a tenant's submission. It does not set its ID.
 func Draft(tenant atrium.TenantID, s atrium.Submission) (*atrium.Draft, error) {
-	d := &atrium.Draft{TenantID: tenant, Submission: s}
-	if s.Claim.Domain != "" {
-		d.Domain, d.LegacyDomain = DomainForms(s.Claim.Domain)
-	}
-	if s.Claim.Name != "" {
-		d.NameKey = Name(s.Claim.Name)
-	}
-	d.Words = countWords(d.Domain, s.Claim.Name)
+	d := draft(tenant, s)
 	if s.IdempotencyKey != "" {
 		fingerprint, err := Fingerprint(s)
 		if err != nil {
@@ -34,6 +27,26 @@ func Draft(tenant atrium.TenantID, s atrium.Submission) (*atrium.Draft, error) {
 		d.Fingerprint = fingerprint
 	}
 	return d, nil
+}
+
+// KeyDraft is Draft for a submission that its idempotency key alone identifies.
+func KeyDraft(tenant atrium.TenantID, s atrium.Submission) *atrium.Draft {
+	d := draft(tenant, s)
+	d.Fingerprint = KeyFingerprint(s.IdempotencyKey)
+	return d
+}
+
+// draft returns a draft without its fingerprint.
+func draft(tenant atrium.TenantID, s atrium.Submission) *atrium.Draft {
+	d := &atrium.Draft{TenantID: tenant, Submission: s}
+	if s.Claim.Domain != "" {
+		d.Domain, d.LegacyDomain = DomainForms(s.Claim.Domain)
+	}
+	if s.Claim.Name != "" {
+		d.NameKey = Name(s.Claim.Name)
+	}
+	d.Words = countWords(d.Domain, s.Claim.Name)
+	return d
 }
 
 // Name returns the canonical form of an account name, which is Unicode case-folded.

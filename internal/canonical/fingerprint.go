@@ -10,9 +10,25 @@ import (
 	"atrium"
 )
 
-// fingerprintVersion is the first byte of every fingerprint. Increase it with each change to
-// the hashed data, so that fingerprints of different versions never compare equal.
-const fingerprintVersion = 1
+// The first byte of every fingerprint. Add a version with each change to the hashed data, so that
+// fingerprints of different versions never compare equal.
+const (
+	contentVersion = 1 // of Fingerprint and RequestFingerprint
+	keyVersion     = 2 // of KeyFingerprint
+)
+
+// KeyFingerprint returns the fingerprint of a submission that its idempotency key alone identifies: a
+// version byte and the SHA-256 of the key. Submissions with the same key are then the same request,
+// whatever else they have.
+func KeyFingerprint(key string) []byte {
+	hash := sha256.Sum256([]byte(key))
+	return append([]byte{keyVersion}, hash[:]...)
+}
+
+// IsKeyFingerprint reports whether a fingerprint is that of a key alone.
+func IsKeyFingerprint(fingerprint []byte) bool {
+	return len(fingerprint) > 0 && fingerprint[0] == keyVersion
+}
 
 // Fingerprint returns the fingerprint of a submission. Two submissions with the same
 // idempotency key are the same request if their fingerprints are equal. A fingerprint is a
@@ -53,7 +69,7 @@ func RequestFingerprint(method, path string, body []byte) ([]byte, error) {
 // fingerprint returns the version byte and the hash of b with sorted members.
 func (f *form) fingerprint(b []byte) []byte {
 	sum := make([]byte, 1, 1+sha256.Size)
-	sum[0] = fingerprintVersion
+	sum[0] = contentVersion
 	if len(f.objects) == 0 {
 		hash := sha256.Sum256(b)
 		return append(sum, hash[:]...)

@@ -160,3 +160,18 @@ func (c *counter) Write(b []byte) (int, error) {
 	*c += counter(len(b))
 	return len(b), nil
 }
+
+func TestFingerprintOfAKeyDependsOnTheKeyAlone(t *testing.T) {
+	one := KeyDraft("tenant_a", atrium.Submission{IdempotencyKey: "in:a:1", Source: "crm", Payload: []byte(`{"attempt":1}`)})
+	other := KeyDraft("tenant_a", atrium.Submission{IdempotencyKey: "in:a:1", Source: "shop", Payload: []byte(`{"attempt":2}`), Claim: atrium.Claim{Domain: "a.example"}})
+	if !bytes.Equal(one.Fingerprint, other.Fingerprint) || !IsKeyFingerprint(one.Fingerprint) || other.Domain != "a.example" {
+		t.Errorf("%x and %x", one.Fingerprint, other.Fingerprint)
+	}
+	if bytes.Equal(one.Fingerprint, KeyFingerprint("in:a:2")) {
+		t.Error("two keys have the same fingerprint")
+	}
+	draft, err := Draft("tenant_a", one.Submission)
+	if err != nil || IsKeyFingerprint(draft.Fingerprint) || IsKeyFingerprint(nil) {
+		t.Errorf("%x, %v", draft.Fingerprint, err)
+	}
+}
