@@ -53,6 +53,10 @@ type Entry struct {
 	AcknowledgedID AccountID // the account in its receipt, if it differs from AccountID; else ""
 	CreatedAt      Time
 	Submission
+
+	// IdentifiedByKey means that every request with the idempotency key is the same one, whatever else it has: a delivery
+	// to a receiver (canonical.KeyFingerprint).
+	IdentifiedByKey bool
 }
 
 // A Receipt acknowledges an entry. It is returned only after the entry is durable, and

@@ -30,6 +30,11 @@ const (
 	ScopeManageKeys     Scope = "manage:keys"
 	ScopeManageErase    Scope = "manage:erase"
 	ScopeManageUsers    Scope = "manage:users"
+
+	ScopeManageReceivers Scope = "manage:receivers"
+
+	// ScopeManageEvents is only for keys that also have ScopeManageRead: events contain everything that it reads.
+	ScopeManageEvents Scope = "manage:events"
 )
 
 // Scopes are the permissions of a key, sorted and without duplicates.
@@ -42,7 +47,7 @@ func ExternalScopes() Scopes {
 
 // ManageScopes returns the scopes of the management API.
 func ManageScopes() Scopes {
-	return Scopes{ScopeManage, ScopeManageAccounts, ScopeManageErase, ScopeManageKeys, ScopeManagePages, ScopeManageRead, ScopeManageUsers}
+	return Scopes{ScopeManage, ScopeManageAccounts, ScopeManageErase, ScopeManageEvents, ScopeManageKeys, ScopeManagePages, ScopeManageRead, ScopeManageReceivers, ScopeManageUsers}
 }
 
 // AllScopes returns all scopes.

@@ -14,16 +14,18 @@ import (
 // packages of lower layers. ARCHITECTURE.md draws them.
 var layers = [][]string{
 	{"."},
-	{"api", "internal/auditlog", "internal/canonical", "internal/csvrows", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry", "internal/limit"},
-	{"internal/store/engine/sqlite", "internal/store/engine/postgres", "internal/store/register", "internal/summary"},
+	{"api", "internal/auditlog", "internal/canonical", "internal/csvrows", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry", "internal/limit", "internal/secrets", "internal/webhook", "internal/expression", "internal/provider"},
+	{"internal/store/engine/sqlite", "internal/store/engine/postgres", "internal/store/register", "internal/summary", "internal/filter", "internal/mapping"},
 	{"internal/store/kernel"},
-	{"internal/store/accounts", "internal/store/pages", "internal/store/access", "internal/store/audit", "internal/store/tombstones", "internal/store/requestlog", "internal/store/copies", "internal/store/counts"},
+	{"internal/store/accounts", "internal/store/pages", "internal/store/access", "internal/store/audit", "internal/store/receivers", "internal/store/tombstones", "internal/store/requestlog", "internal/store/copies", "internal/store/counts"},
 	{"internal/store/entries"},
+	{"internal/store/events", "internal/store/webhooks"},
 	{"internal/store/erasures"},
 	{"internal/store/records"},
 	{"internal/store", "internal/ingest", "internal/requestlog", "internal/config/reference"},
-	{"internal/auth", "internal/transfer", "internal/backup", "internal/sso", "internal/config/reference/write"},
+	{"internal/auth", "internal/transfer", "internal/backup", "internal/delivery", "internal/doctor", "internal/sso", "internal/config/reference/write"},
 	{"internal/rest", "internal/resource"},
+	{"internal/receive"},
 	{"internal/external", "internal/manage", "internal/content", "internal/docsui"},
 	{"internal/console"},
 	{"internal/app"},
@@ -32,7 +34,7 @@ var layers = [][]string{
 }
 
 // testOnly packages are imported by tests alone.
-var testOnly = []string{"api/apitest", "internal/app/apptest", "internal/auditlog/auditlogtest", "internal/jsonshape", "internal/rest/resttest", "internal/sso/ssotest", "internal/store/engine/postgrestest", "internal/store/engine/powercut", "internal/store/engine/recording", "internal/store/storetest", "test", "test/crash", "test/cutproxy", "test/nodes"}
+var testOnly = []string{"api/apitest", "internal/app/apptest", "internal/auditlog/auditlogtest", "internal/jsonshape", "internal/rest/resttest", "internal/sso/ssotest", "internal/store/engine/postgrestest", "internal/store/engine/powercut", "internal/store/engine/recording", "internal/store/storetest", "test", "test/crash", "test/cutproxy", "test/nodes", "test/receiver"}
 
 // A rule restricts an import to some packages.
 type rule struct {
@@ -54,20 +56,24 @@ var rules = []rule{
 	{"atrium/internal/store/audit", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store/entries", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store/erasures", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store/events", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store/kernel", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store/pages", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store/receivers", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store/records", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store/register", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store/requestlog", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store/tombstones", []string{"internal/store"}, "callers use the store package, not its subpackages"},
-	{"atrium/internal/store", []string{"internal/store", "internal/external", "internal/manage", "internal/content", "internal/transfer", "internal/backup", "internal/app", "internal/cli"}, "ingest, auth and rest use interfaces that they declare"},
+	{"atrium/internal/store/webhooks", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store", []string{"internal/store", "internal/delivery", "internal/external", "internal/manage", "internal/content", "internal/transfer", "internal/backup", "internal/doctor", "internal/app", "internal/cli"}, "ingest, auth and rest use interfaces that they declare"},
 	{"atrium/internal/app", []string{"internal/cli"}, "only the command line starts the service"},
 	{"atrium/internal/cli", []string{"cmd/atrium", "internal/cli/manpages"}, "the command line is the highest layer"},
 	{"github.com/spf13/cobra", []string{"internal/cli"}, "only the command line has flags"},
-	{"net/http", []string{"internal/rest", "internal/external", "internal/manage", "internal/content", "internal/docsui", "internal/console", "internal/telemetry", "internal/app", "internal/cli", "internal/sso"}, "layers below rest do not depend on HTTP; the command line is a client of the management API, and sso of the identity provider"},
+	{"net/http", []string{"internal/rest", "internal/external", "internal/manage", "internal/content", "internal/receive", "internal/docsui", "internal/console", "internal/telemetry", "internal/app", "internal/cli", "internal/sso", "internal/webhook"}, "layers below rest do not depend on HTTP; the command line is a client of the management API, sso of the identity provider, and webhook of endpoints"},
+	{"cel.dev/", []string{"internal/expression"}, "only expression runs expressions, within its limits"},
 	{"github.com/coreos/go-oidc", []string{"internal/sso"}, "only sso sends requests to the identity provider, within its limits"},
 	{"golang.org/x/oauth2", []string{"internal/sso"}, "only sso sends requests to the identity provider, within its limits"},
-	{"atrium/internal/config", []string{"internal/config/reference", "internal/app", "internal/cli"}, "settings reach the other packages as arguments"},
+	{"atrium/internal/config", []string{"internal/config/reference", "internal/doctor", "internal/app", "internal/cli"}, "settings reach the other packages as arguments"},
 	{"github.com/prometheus/", []string{"internal/telemetry"}, "other packages report to interfaces that they declare"},
 	{"go.opentelemetry.io/", []string{"internal/telemetry"}, "other packages report to interfaces that they declare"},
 }

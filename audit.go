@@ -13,11 +13,14 @@ import (
 const (
 	ActorCommandLine = "command line" // a user of the command line with database access
 	ActorSchedule    = "schedule"     // the schedule of a page
-	ActorRetention   = "retention"    // the job that applies retention rules
+	ActorRetention   = "retention"    // the jobs that apply retention rules and delete what was in quarantine for too long
+	ActorExpiry      = "expiry"       // the job that reports keys that expire
 )
 
 // OtherActors returns all actors other than keys.
-func OtherActors() []string { return []string{ActorCommandLine, ActorSchedule, ActorRetention} }
+func OtherActors() []string {
+	return []string{ActorCommandLine, ActorSchedule, ActorRetention, ActorExpiry, ActorDelivery}
+}
 
 // Actions that may redact earlier rows. Their own rows are never redacted, because they
 // justify the redactions.

@@ -6,7 +6,8 @@ import "slices"
 // erasure runs.
 //
 // An entry is selected if it matches all fields but ProspectEmail, of which one must be set. A prospect
-// is selected if it has the e-mail address.
+// is selected if it has the e-mail address. A delivery in quarantine is not an entry yet: it is selected if the
+// rule has only Text and TextContains, and its body, its query or a header matches them (HasTextsOnly).
 type ErasureRule struct {
 	MoveRule                // Given is not used
 	Text          string    // any string in the payload, member names included, ignoring case; "" matches every entry
@@ -24,6 +25,11 @@ const MaxErasureEntries = 100
 // HasEntries reports whether the rule selects entries.
 func (r *ErasureRule) HasEntries() bool {
 	return r.Text != "" || r.TextContains != "" || len(r.EntryIDs) > 0 || r.Pointer != "" || r.ClaimedName != "" || r.ClaimedDomain != ""
+}
+
+// HasTextsOnly reports whether the rule selects entries by their texts alone.
+func (r *ErasureRule) HasTextsOnly() bool {
+	return (r.Text != "" || r.TextContains != "") && len(r.EntryIDs) == 0 && r.Pointer == "" && r.ClaimedName == "" && r.ClaimedDomain == ""
 }
 
 // Conditions returns the names of the conditions of the rule, for the audit log.
@@ -53,18 +59,22 @@ type Erasure struct {
 	AccountID   AccountID // "" for all accounts
 	Entries     int64     // erased so far
 	Prospects   int64     // erased so far
+	Quarantined int64     // deliveries in quarantine that were erased so far
 	CreatedAt   Time
 	CompletedAt *Time // when nothing of it was left in the database or its files; nil while it runs
 }
 
-// A Match is an entry or a prospect that a rule selects.
+// A Match is an entry, a prospect or a delivery in quarantine that a rule selects. It has one of the three
+// identifiers.
 type Match struct {
-	EntryID    EntryID
-	ProspectID ProspectID // "" for an entry
-	AccountID  AccountID  // that has the entry; "" for a prospect
-	CreatedAt  Time
-	Source     string // of an entry
-	Type       string // of an entry
+	EntryID       EntryID
+	ProspectID    ProspectID
+	QuarantinedID QuarantinedID
+	ReceiverID    ReceiverID // of a delivery
+	AccountID     AccountID  // that has the entry
+	CreatedAt     Time       // of an entry, or when a delivery was received
+	Source        string     // of an entry
+	Type          string     // of an entry
 }
 
 // A PersonExport counts what an export of a person contained.
@@ -73,6 +83,7 @@ type PersonExport struct {
 	Entries      int64
 	Moves        int64 // whose rules moved one of the entries, or contain a value of the rule
 	AuditRecords int64 // about these prospects and moves
+	Quarantined  int64 // deliveries in quarantine
 }
 
 // MaxErasures is the maximum number of erasures of a tenant that run or wait.

@@ -20,6 +20,7 @@ const (
 	CodeMethodNotAllowed     Code = "method_not_allowed"
 	CodeNotAcceptable        Code = "not_acceptable"
 	CodeConflict             Code = "conflict"
+	CodeGone                 Code = "gone"
 	CodePreconditionFailed   Code = "precondition_failed"
 	CodePreconditionRequired Code = "precondition_required"
 	CodePayloadTooLarge      Code = "payload_too_large"

@@ -57,6 +57,20 @@ type (
 	RefusedRequestID string
 	// ReadID names a Read.
 	ReadID string
+	// EventID names an Event.
+	EventID string
+	// WebhookID names a Webhook.
+	WebhookID string
+	// ReceiverID names a Receiver.
+	ReceiverID string
+	// ReceiverSecretID names a ReceiverSecret.
+	ReceiverSecretID string
+	// QuarantinedID names a QuarantinedDelivery.
+	QuarantinedID string
+	// WebhookSecretID names a WebhookSecret.
+	WebhookSecretID string
+	// ReplayID names a Replay.
+	ReplayID string
 )
 
 func (TenantID) Prefix() string       { return "tenant_" }
@@ -79,6 +93,13 @@ func (RequestID) Prefix() string      { return "req_" }
 
 func (RefusedRequestID) Prefix() string { return "refused_" }
 func (ReadID) Prefix() string           { return "read_" }
+func (EventID) Prefix() string          { return "event_" }
+func (WebhookID) Prefix() string        { return "webhook_" }
+func (ReceiverID) Prefix() string       { return "receiver_" }
+func (ReceiverSecretID) Prefix() string { return "receiversecret_" }
+func (QuarantinedID) Prefix() string    { return "quarantined_" }
+func (WebhookSecretID) Prefix() string  { return "secret_" }
+func (ReplayID) Prefix() string         { return "replay_" }
 
 // SuffixLen is the length of an identifier without its prefix.
 const SuffixLen = 26

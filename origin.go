@@ -29,7 +29,7 @@ const ActorImport = "import"
 // are zero where they were not recorded: for entries of earlier releases.
 type Origin struct {
 	Rule        Rule
-	SubmittedBy string // the identifier of a key, ActorCommandLine or ActorImport
+	SubmittedBy string // the identifier of a key or receiver, ActorCommandLine or ActorImport
 	RequestID   string // of the request that stored the entry, not of replays
 }
 

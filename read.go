@@ -11,7 +11,7 @@ type Read struct {
 	Count     int64  // at least 1
 	RequestID string // of the first
 	Kind      ReadKind
-	Subject   string // the identifier of the account, prospect or entry; "" for a list or an export
+	Subject   string // the identifier of the account, prospect, entry or delivery; "" for a list or an export
 	Route     string // the pattern of the path
 	KeyID     KeyID  // "" for a user
 	UserID    UserID // "" for a key
@@ -25,6 +25,7 @@ const (
 	ReadAccount  ReadKind = "account"  // with its prospects or its activity
 	ReadProspect ReadKind = "prospect" // one
 	ReadEntry    ReadKind = "entry"    // with its payload
+	ReadDelivery ReadKind = "delivery" // in quarantine, with its body
 	ReadList     ReadKind = "list"     // of entries, prospects or audit records
 	ReadExport   ReadKind = "export"   // of a tenant, a person or an audit log
 )

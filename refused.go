@@ -2,7 +2,7 @@ package atrium
 
 import "time"
 
-// A RefusedRequest is a request with a valid key or session that had an error as its response. Equal ones
+// A RefusedRequest is a request with a valid key or session, or to a receiver, that had an error as its response. Equal ones
 // that follow each other within a second are one, with a count. It contains nothing that was sent,
 // except names: Where of its faults may have those of members, parameters and headers.
 type RefusedRequest struct {
@@ -17,8 +17,8 @@ type RefusedRequest struct {
 	Code      Code
 	Detail    string
 	Faults    []Fault
-	KeyID     KeyID  // "" for a user
-	UserID    UserID // "" for a key
+	KeyID     KeyID  // "" for a user, and for a receiver, which Detail names
+	UserID    UserID // "" for a key and for a receiver
 	UserAgent string // "" if there was none
 }
 
