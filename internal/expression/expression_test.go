@@ -1,0 +1,82 @@
+package expression
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+func TestNumbersKeepTheirValue(t *testing.T) {
+	for text, want := range map[string]any{
+		"0": int64(0), "-0": int64(0), "9223372036854775807": int64(9223372036854775807), "-9223372036854775808": int64(-9223372036854775808),
+		"9223372036854775808": "9223372036854775808", "18446744073709552000": 18446744073709552000.0, "0.1": 0.1, "1.0": 1.0, "1e3": 1000.0, "-2.50E-3": -0.0025, "1e400": "1e400", "1e-400": "1e-400",
+		"18446744073709551617": "18446744073709551617", "0.12345678901234567890": "0.12345678901234567890", "0.0": 0.0, "0e5": 0.0,
+	} {
+		if got := number(text); got != want {
+			t.Errorf("%s is %v (%T), want %v (%T)", text, got, got, want, want)
+		}
+	}
+}
+
+// evaluate compiles and evaluates an expression with the variable body.
+func evaluate(t *testing.T, source, body string, results ...Type) (any, error) {
+	t.Helper()
+	language, err := New(map[string]Type{"body": Any, "texts": Texts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := language.Compile(source, results...)
+	if err != nil {
+		return nil, err
+	}
+	value, err := Decode(jsontext.NewDecoder(strings.NewReader(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, cost, err := program.Eval(map[string]any{"body": value, "texts": map[string]string{"a": "b"}})
+	if err == nil && (cost < 0 || cost > MaxCost) {
+		t.Errorf("%s cost %d", source, cost)
+	}
+	return result, err
+}
+
+func TestResultsHaveTheTypesThatAreAllowed(t *testing.T) {
+	for source, want := range map[string]any{
+		`body.text`: "t", `body.int`: int64(7), `body.double`: 1.5, `body.none`: nil, `body.?none`: nil, `body.?missing`: nil, `body.?none.?deeper`: nil,
+		`body.?text`: "t", `texts["a"]`: "b", `texts[?"b"]`: nil, `null`: nil, `optional.none()`: nil, `1 + 1`: int64(2), `body.?text.?deeper`: nil,
+	} {
+		got, err := evaluate(t, source, `{"text":"t","int":7,"double":1.5,"none":null}`, Text, Int, Double, Null)
+		if err != nil || got != want {
+			t.Errorf("%s: %v (%T), %v", source, got, got, err)
+		}
+	}
+	for source, message := range map[string]string{
+		`true`: "line 1, column 1: the result must be a text or null, not bool", `[1]`: "not list(int)", `body.int`: "not int", `body.list`: "not list",
+		`body.?int`: "not int", `body.map`: "not map", `1.5`: "not double", `texts`: "not map(string, string)", `body`: "not map", `optional.of(1)`: "not int",
+		`b"x"`: "not bytes", `1u`: "not uint",
+	} {
+		if got, err := evaluate(t, source, `{"int":7,"list":[],"map":{}}`, Text, Null); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("%s: %v, %v, want %q", source, got, err, message)
+		}
+	}
+	if got, err := evaluate(t, `body.?text`, `{}`, Text); err == nil {
+		t.Errorf("no value is %v", got)
+	}
+}
+
+func TestFailuresPointIntoTheExpression(t *testing.T) {
+	for source, want := range map[string]Fault{
+		`body.a`:                         {1, 5, "no such key: a"},
+		"1 == 1 &&\n  body.b.c == \"x\"": {2, 9, "no such key: b"},
+		`body.list[7] == ""`:             {1, 10, "index out of bounds: 7"},
+		`body.n / 0 == 1`:                {1, 8, "division by zero"},
+	} {
+		_, err := evaluate(t, source, `{"list":[],"n":1}`, Bool, Any)
+		e, ok := errors.AsType[*Error](err)
+		if !ok || len(e.Faults) != 1 || e.Faults[0].Line != want.Line || e.Faults[0].Column != want.Column || !strings.Contains(e.Faults[0].Message, want.Message) {
+			t.Errorf("%s: %v, want %v", source, err, want)
+		}
+	}
+}
