@@ -1,0 +1,101 @@
+package webhook
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// never has the addresses that are never called, whatever the settings allow: they reach this machine or its
+// link by another name, many receivers, or the metadata service of a cloud, which hands out credentials.
+var never = prefixes(
+	"0.0.0.0/8", "::/128", // this host
+	"169.254.0.0/16", "fe80::/10", // link-local, with most metadata services
+	"224.0.0.0/4", "255.255.255.255/32", "ff00::/8", // multicast and broadcast
+	"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", // metadata services with other addresses
+	"fd00:ec2::/32", "fd20:ce::/32", "fd00:c1::/32", "fd00:42::/32",
+)
+
+// special has the networks that are not globally reachable, by the registries of special-purpose addresses
+// (RFC 6890), and retired forms of tunnels. They are called only if the settings allow it. In IPv6, so is
+// everything outside of 2000::/3 and the well-known prefix of NAT64.
+var special = prefixes(
+	"10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
+	"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
+	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+)
+
+var (
+	globalUnicast = netip.MustParsePrefix("2000::/3")
+	nat64         = netip.MustParsePrefix("64:ff9b::/96")   // RFC 6052
+	localNAT64    = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215
+	compatible    = netip.MustParsePrefix("::/96")          // RFC 4291 section 2.5.5.1
+	sixToFour     = netip.MustParsePrefix("2002::/16")      // RFC 3056
+	teredo        = netip.MustParsePrefix("2001::/32")      // RFC 4380
+)
+
+func prefixes(all ...string) (list []netip.Prefix) {
+	for _, text := range all {
+		list = append(list, netip.MustParsePrefix(text))
+	}
+	return list
+}
+
+func within(a netip.Addr, list []netip.Prefix) bool {
+	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// embedded returns the IPv4 address to which a gateway or tunnel would forward what is sent to an IPv6 address.
+func embedded(a netip.Addr) (v4 netip.Addr, ok bool) {
+	if !a.Is6() {
+		return v4, false
+	}
+	b := a.As16()
+	last := netip.AddrFrom4([4]byte(b[12:]))
+	switch {
+	case nat64.Contains(a), localNAT64.Contains(a):
+		return last, true
+	case compatible.Contains(a):
+		return last, a != netip.IPv6Loopback()
+	case sixToFour.Contains(a):
+		return netip.AddrFrom4([4]byte(b[2:6])), true
+	case teredo.Contains(a): // the client's address is inverted (section 4)
+		return netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]}), true
+	case b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe: // ISATAP (RFC 5214 section 6.1)
+		return last, true
+	}
+	return v4, false
+}
+
+// allowed reports whether the settings allow an address: then it may be called without TLS.
+func allowed(a netip.Addr, allow []netip.Prefix) bool {
+	a = a.Unmap()
+	if a.Zone() != "" || within(a, never) {
+		return false
+	}
+	if v4, ok := embedded(a); ok {
+		return allowed(v4, allow)
+	}
+	return within(a, allow)
+}
+
+// permitted reports whether an address may be called over TLS: the settings allow it, or it is globally
+// reachable.
+func permitted(a netip.Addr, allow []netip.Prefix) bool {
+	a = a.Unmap()
+	if a.Zone() != "" || within(a, never) {
+		return false
+	}
+	v4, tunneled := embedded(a)
+	if tunneled && !permitted(v4, allow) {
+		return false
+	}
+	switch {
+	case within(a, allow):
+		return true
+	case within(a, special):
+		return false
+	case a.Is4():
+		return true
+	}
+	return globalUnicast.Contains(a) || nat64.Contains(a)
+}

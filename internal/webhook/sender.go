@@ -1,0 +1,184 @@
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// DefaultTimeout is the default of Config.Timeout.
+const DefaultTimeout = 15 * time.Second
+
+// Limits of connections that are open and not in use.
+const (
+	idleConnections = 256
+	idlePerHost     = 8
+	idleTimeout     = 30 * time.Second
+)
+
+// Config has the settings of a Sender. The zero value is valid.
+type Config struct {
+	Allow     []netip.Prefix // networks that may be called although they are not public, and without TLS
+	UserAgent string         // "" for Atrium
+	Resolver  *net.Resolver  // nil for that of the system
+	RootCAs   *x509.CertPool // nil for those of the system
+	Timeout   time.Duration  // of an attempt; 0 for DefaultTimeout
+}
+
+// A Sender sends messages. It is safe for concurrent use. It does not limit how many messages are sent at once:
+// its callers do.
+type Sender struct {
+	config     Config
+	client     *http.Client
+	transports [2]*http.Transport
+}
+
+// NewSender returns a Sender.
+func NewSender(c Config) *Sender {
+	c.UserAgent, c.Timeout = cmp.Or(c.UserAgent, "Atrium"), cmp.Or(c.Timeout, DefaultTimeout)
+	s := &Sender{config: c}
+	secure := newTransport(c, permitted)
+	plain := newTransport(c, allowed)
+	s.transports = [2]*http.Transport{secure, plain}
+	s.client = &http.Client{
+		Transport:     byScheme{secure, plain},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return s
+}
+
+// Close closes the connections that are not in use.
+func (s *Sender) Close() {
+	for _, t := range s.transports {
+		t.CloseIdleConnections()
+	}
+}
+
+// byScheme sends requests with TLS and without it through different transports, because fewer addresses are
+// allowed without it.
+type byScheme struct{ secure, plain http.RoundTripper }
+
+func (t byScheme) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == "https" {
+		return t.secure.RoundTrip(r)
+	}
+	return t.plain.RoundTrip(r)
+}
+
+// errBlocked is the error of a connection to an address that may not be called.
+var errBlocked = errors.New("the address may not be called")
+
+// newTransport returns a transport that connects only to the addresses that may be called. It checks each address
+// when it connects, after the name was resolved: a name that was harmless before can resolve to another address
+// now. It uses HTTP/1.1, so that what an endpoint does to a connection concerns one message, and no proxy, which
+// would resolve the name itself.
+func newTransport(c Config, may func(netip.Addr, []netip.Prefix) bool) *http.Transport {
+	dialer := &net.Dialer{
+		Timeout: c.Timeout, Resolver: c.Resolver,
+		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil || !may(to.Addr(), c.Allow) {
+				return errBlocked
+			}
+			return nil
+		},
+	}
+	t := &http.Transport{
+		DialContext:     dialer.DialContext,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
+		MaxIdleConns:    idleConnections, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
+		MaxResponseHeaderBytes: maxResponse,
+		DisableCompression:     true, // a small response could become a large one
+		Protocols:              new(http.Protocols),
+	}
+	t.Protocols.SetHTTP1(true)
+	return t
+}
+
+// Send sends a message once and returns the result. now is the time in the signature. It returns after
+// Config.Timeout at the latest.
+func (s *Sender) Send(ctx context.Context, e Endpoint, m Message, now time.Time) Attempt {
+	if len(e.Secrets) == 0 {
+		return Attempt{Result: Retry, Failure: Unsigned, Detail: details[Unsigned]}
+	}
+	if faults := CheckURL(e.URL, s.config.Allow); len(faults) > 0 { // the settings may have changed
+		return Attempt{Result: Retry, Failure: Blocked, Detail: "The URL " + faults[0].Detail + "."}
+	}
+	limited, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	var handshakeFailed atomic.Bool
+	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { handshakeFailed.Store(err != nil) },
+	})
+	start := time.Now()
+	r, err := http.NewRequestWithContext(traced, http.MethodPost, e.URL, bytes.NewReader(m.Body))
+	if err != nil {
+		return failed(Protocol, err, time.Since(start))
+	}
+	s.setHeaders(r, &e, &m, now)
+	response, err := s.client.Do(r)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Attempt{Result: Canceled, Duration: time.Since(start), Cause: err}
+		}
+		return failed(failureOf(err, handshakeFailed.Load()), err, time.Since(start))
+	}
+	a := resultOf(response, now)
+	if response.StatusCode != http.StatusSwitchingProtocols { // its body is the connection, which no timeout ends
+		// Whatever the body does, the status has decided. An endpoint that sends its body slowly does not occupy
+		// its caller for the whole timeout.
+		slow := time.AfterFunc(s.config.Timeout/bodyShare, cancel)
+		defer slow.Stop()
+		a.ResponseHead, _ = io.ReadAll(io.LimitReader(response.Body, MaxResponseHead))
+		_, _ = io.CopyN(io.Discard, response.Body, maxDiscarded)
+	}
+	a.Duration = time.Since(start)
+	_ = response.Body.Close()
+	return a
+}
+
+// bodyShare is the part of the timeout that the body of a response may take.
+const bodyShare = 5
+
+// setHeaders sets the headers of a request. Those of the tenant come first, so that they replace no others.
+func (s *Sender) setHeaders(r *http.Request, e *Endpoint, m *Message, now time.Time) {
+	for _, h := range e.Headers {
+		r.Header.Set(h.Name, h.Value)
+	}
+	r.Header.Set("Content-Type", e.Format.contentType())
+	r.Header.Set("User-Agent", s.config.UserAgent)
+	// The transport may send the request again on another connection if the endpoint has closed an idle one. An
+	// empty value says so, and is not sent.
+	r.Header["Idempotency-Key"] = nil
+	sign(r.Header, e, m, now)
+}
+
+// resultOf returns the result of a response, without its body.
+func resultOf(r *http.Response, now time.Time) Attempt {
+	a := Attempt{Status: r.StatusCode}
+	switch {
+	case r.StatusCode >= 200 && r.StatusCode < 300:
+		a.Result = Succeeded
+		return a
+	case r.StatusCode >= 300 && r.StatusCode < 400:
+		a.Result, a.Failure = Retry, Redirect
+	case r.StatusCode == http.StatusGone:
+		a.Result, a.Failure = Gone, Status
+	default:
+		a.Result, a.Failure = Retry, Status
+	}
+	a.Detail = statusDetail(a.Failure, a.Status)
+	a.RetryAfter = retryAfter(r.Header.Get("Retry-After"), now)
+	return a
+}

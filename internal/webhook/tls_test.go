@@ -1,0 +1,101 @@
+package webhook
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// certificateFor returns a certificate for a name, and the pool that trusts it.
+func certificateFor(t *testing.T, name string, from, to time.Time) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: to, DNSNames: []string{name}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+func TestTLSFaults(t *testing.T) {
+	now := time.Now()
+	valid, trusted := certificateFor(t, "good.example", now.Add(-time.Hour), now.Add(time.Hour))
+	expired, trustedExpired := certificateFor(t, "good.example", now.Add(-2*time.Hour), now.Add(-time.Hour))
+	_, others := certificateFor(t, "good.example", now.Add(-time.Hour), now.Add(time.Hour))
+	resolver := newDNS(t, func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+	for name, c := range map[string]struct {
+		host    string
+		config  *tls.Config
+		roots   *x509.CertPool
+		failure Failure
+		detail  string
+	}{
+		"valid":             {"good.example", &tls.Config{Certificates: []tls.Certificate{valid}}, trusted, NoFailure, ""},
+		"another name":      {"bad.example", &tls.Config{Certificates: []tls.Certificate{valid}}, trusted, TLS, "good.example, not bad.example"},
+		"expired":           {"good.example", &tls.Config{Certificates: []tls.Certificate{expired}}, trustedExpired, TLS, "expired"},
+		"unknown authority": {"good.example", &tls.Config{Certificates: []tls.Certificate{valid}}, others, TLS, "unknown authority"},
+		"old version":       {"good.example", &tls.Config{Certificates: []tls.Certificate{valid}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, trusted, TLS, "handshake failed"},
+		"client certificate": {"good.example", &tls.Config{Certificates: []tls.Certificate{valid}, ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}, trusted, TLS,
+			"handshake failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var called atomic.Int32
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if called.Add(1); r.ProtoMajor != 1 {
+					t.Errorf("%s is used", r.Proto)
+				}
+			}))
+			server.TLS, server.EnableHTTP2 = c.config, true
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+			s := newTestSender(t, Config{Allow: loopback, Resolver: resolver, RootCAs: c.roots})
+			a := s.Send(t.Context(), endpoint("https://"+c.host+":"+port), message, time.Now())
+			if a.Failure != c.failure || !strings.Contains(a.Detail, c.detail) || strings.Contains(a.Detail, "127.0.0.1") || (called.Load() == 1) != (c.failure == NoFailure) {
+				t.Errorf("%+v after %d requests", a, called.Load())
+			}
+		})
+	}
+}
+
+func TestServerThatDoesNotSpeakTLS(t *testing.T) {
+	plain := raw(t, func(net.Conn) { t.Error("the request was sent without TLS") })
+	for name, url := range map[string]string{
+		"plain HTTP": plain,
+		"closed":     listen(t, func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }),
+	} {
+		a := newTestSender(t, Config{Allow: loopback}).Send(t.Context(), endpoint(strings.Replace(url, "http:", "https:", 1)), message, time.Now())
+		if a.Failure != TLS || a.Result != Retry || a.Detail != details[TLS] {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	url := listen(t, untilClosed)
+	a := newTestSender(t, Config{Allow: loopback, Timeout: 200 * time.Millisecond}).Send(t.Context(), endpoint(strings.Replace(url, "http:", "https:", 1)), message, time.Now())
+	if a.Failure != Timeout || a.Result != Retry {
+		t.Errorf("silent: %+v", a)
+	}
+}
