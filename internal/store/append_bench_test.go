@@ -15,8 +15,8 @@ import (
 	"atrium/internal/store"
 )
 
-// BenchmarkAppend measures the cost of a commit by how many entries it has, on a file. The
-// entries go to random ones of 10,000 accounts.
+// BenchmarkAppend measures the cost of a commit by how many entries it has, on a file, without and
+// with events. The entries go to random ones of 10,000 accounts.
 func BenchmarkAppend(b *testing.B) {
 	const accounts = 10_000
 	s, err := store.Open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "bench.db"), store.Options{})
@@ -61,8 +61,8 @@ func BenchmarkAppend(b *testing.B) {
 	for range 200 {
 		appendTo(func() int { return rand.IntN(accounts) }, 250)
 	}
-	for _, entries := range []int{1, 8, 24, 48} {
-		b.Run(fmt.Sprintf("entries=%d", entries), func(b *testing.B) {
+	run := func(name string, entries int) {
+		b.Run(fmt.Sprintf(name, entries), func(b *testing.B) {
 			var before, after syscall.Rusage
 			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
 			for b.Loop() {
@@ -74,5 +74,14 @@ func BenchmarkAppend(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/all, "µs/entry")
 			b.ReportMetric(float64(cpu.Microseconds())/all, "cpu-µs/entry")
 		})
+	}
+	for _, entries := range []int{1, 8, 24, 48} {
+		run("entries=%d", entries)
+	}
+	if _, err := s.SetEventSettings(b.Context(), atrium.CommandLine(tenant.ID), true, func(atrium.EventSettings) error { return nil }); err != nil {
+		b.Fatal(err)
+	}
+	for _, entries := range []int{1, 24} {
+		run("events/entries=%d", entries)
 	}
 }

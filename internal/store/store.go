@@ -23,12 +23,15 @@ import (
 	"atrium/internal/store/engine/sqlite"
 	"atrium/internal/store/entries"
 	"atrium/internal/store/erasures"
+	"atrium/internal/store/events"
 	"atrium/internal/store/kernel"
 	"atrium/internal/store/pages"
+	"atrium/internal/store/receivers"
 	"atrium/internal/store/records"
 	"atrium/internal/store/register"
 	"atrium/internal/store/requestlog"
 	"atrium/internal/store/tombstones"
+	"atrium/internal/store/webhooks"
 )
 
 // The parts of a Store. Their names are not exported: a Store exports their methods and settings,
@@ -45,6 +48,9 @@ type (
 
 	tombstoneStore = tombstones.Store
 	requestStore   = requestlog.Store
+	eventStore     = events.Store
+	webhookStore   = webhooks.Store
+	receiverStore  = receivers.Store
 )
 
 // A Store is one database with its schema. It is safe for concurrent use.
@@ -61,6 +67,9 @@ type Store struct {
 	*countStore
 	*tombstoneStore
 	*requestStore
+	*eventStore
+	*webhookStore
+	*receiverStore
 }
 
 // An Observer receives events of the database; see engine.Observer.
@@ -120,6 +129,9 @@ func New(db engine.DB, now func() time.Time) *Store {
 	s.tombstoneStore = tombstones.New(k)
 	s.countStore = counts.New(k, due)
 	s.requestStore = requestlog.New(k)
+	s.receiverStore = receivers.New(k)
+	s.webhookStore = webhooks.New(k, webhooks.Feed{Enable: events.Enable, LockHead: events.LockHead})
+	s.eventStore = events.New(k, s.Wake)
 	return s
 }
 

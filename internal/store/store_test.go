@@ -87,7 +87,7 @@ func TestGuaranteesHoldWhenTransactionsAreRetried(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return retryingDB{db, func() {}} }),
 		"attribution", "names", "idempotency", "nodes", "tenants", "keys", "moves", "counts", "terms", "accounts", "prospects",
-		"pages", "audiences", "versions", "import", "copies", "migrations", "model")
+		"pages", "audiences", "versions", "events", "import", "copies", "migrations", "model")
 }
 
 func TestARetriedTransactionAssignsVersionNumbersAgain(t *testing.T) {

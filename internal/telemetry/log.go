@@ -61,9 +61,10 @@ type Exchange struct {
 	Duration  time.Duration
 	TenantID  atrium.TenantID // "" if the caller was not identified
 	KeyID     atrium.KeyID
-	UserID    atrium.UserID // of the console
-	Client    netip.Addr    // the client's address; the zero Addr if it is unknown
-	Refused   Refusal       // the limit that refused the request; "" for none
+	UserID    atrium.UserID     // of the console
+	Receiver  atrium.ReceiverID // that the request was sent to, if it exists
+	Client    netip.Addr        // the client's address; the zero Addr if it is unknown
+	Refused   Refusal           // the limit that refused the request; "" for none
 
 	// Code, Detail and Faults are those of a problem document; zero for any other response. UserAgent is set
 	// with them, and has what the client sent. None of them is logged.
@@ -163,6 +164,9 @@ func RequestLog(log *slog.Logger, sample int) func(context.Context, *Exchange) {
 		)
 		if x.UserID != "" {
 			record.AddAttrs(slog.String("userId", string(x.UserID)))
+		}
+		if x.Receiver != "" {
+			record.AddAttrs(slog.String("receiverId", string(x.Receiver)))
 		}
 		if x.IgnoredFields > 0 {
 			record.AddAttrs(slog.Int("ignoredFields", x.IgnoredFields))

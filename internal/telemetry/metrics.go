@@ -37,6 +37,8 @@ type Metrics struct {
 	accept      prometheus.Counter
 	jobs        *prometheus.GaugeVec
 	ready       prometheus.Gauge
+	webhooks    *webhookMetrics
+	received    *prometheus.CounterVec
 }
 
 // durations range from a fast read to the longest time that a client waits.
@@ -86,6 +88,9 @@ func NewMetrics(version string) *Metrics {
 			Name: "atrium_job_last_success_timestamp_seconds",
 			Help: "When a background job last succeeded, or the process started.",
 		}, []string{"name"}),
+		received: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "atrium_receiver_requests_total", Help: "Requests to receivers, by provider and outcome.",
+		}, []string{"provider", "outcome"}),
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "atrium_ready", Help: "1 if /readyz returns 200, otherwise 0.",
 		}),
@@ -99,8 +104,9 @@ func NewMetrics(version string) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.entries, m.refusals, m.transaction, m.checkpoint, m.cache, m.signIns,
-		m.refused, m.ignored, m.accept, m.jobs, m.ready, build,
+		m.refused, m.ignored, m.accept, m.received, m.jobs, m.ready, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.webhooks = newWebhookMetrics(m.registry)
 	return m
 }
 
@@ -112,6 +118,16 @@ func (m *Metrics) ExpectSignIns(results []string) {
 	for _, result := range results {
 		m.signIns.WithLabelValues(result)
 	}
+}
+
+// Received counts a request to a receiver. Provider and outcome have few values.
+func (m *Metrics) Received(provider, outcome string) {
+	m.received.WithLabelValues(provider, outcome).Inc()
+}
+
+// ExpectReceived adds the series that Received counts.
+func (m *Metrics) ExpectReceived(provider, outcome string) {
+	m.received.WithLabelValues(provider, outcome)
 }
 
 // Gauge registers a value that is read when metrics are gathered.

@@ -226,7 +226,7 @@ func stages() (data, access, jobs []*table) {
 		switch {
 		case t.Kind == register.Distributed:
 			data = append(data, t)
-		case t.Name == "tenants" || t.Name == "api_keys" || t.Name == "users" || t.Name == "group_mappings":
+		case t.Name == "tenants" || t.Name == "api_keys" || t.Name == "users" || t.Name == "group_mappings" || t.Name == "receiver_tenants":
 			access = append(access, t)
 		default:
 			jobs = append(jobs, t)
@@ -293,13 +293,22 @@ func (c *Copier) store(ctx context.Context, t *table, tenant atrium.TenantID, ro
 	if tenant == atrium.OperatorChain {
 		name = register.UnfinishedAll
 	}
-	err := c.To.Engine.Write(ctx, func(tx engine.Tx) error {
+	keys, err := c.resealFor(t, tenant, rows)
+	if err != nil {
+		return err
+	}
+	err = c.To.Engine.Write(ctx, func(tx engine.Tx) error {
 		if err := requireMark(tx, name, copying); err != nil {
 			return err
 		}
 		if t.Kind == register.Distributed && tenant != atrium.OperatorChain {
 			if usable, err := exists(tx.Query, hasTenant, tenantArg(tenant)); err != nil || usable {
 				return cmp.Or(err, errChanged)
+			}
+		}
+		for id := range keys {
+			if err := kernel.RecordSecretKey(tx, id); err != nil {
+				return err
 			}
 		}
 		n, err := tx.Batch(t.insert, rows, nil)

@@ -19,9 +19,11 @@ type table struct {
 	copied []register.Column // the first is the tenant
 	key    []int             // indexes of the columns of the primary key in copied
 	expiry int               // index of the column of the expiry in copied, if rows expire
+	sealed int               // index of the sealed column in copied, if there is one
 
 	forTenant, forOperators statements
 	insert                  *engine.Batch
+	rewrap                  string // replaces the sealed value of a row; the parameters are the new one, the tenant, the key and the old one
 	delete                  deletion
 }
 
@@ -58,11 +60,18 @@ func newTable(listed *register.Table) *table {
 		t.key = append(t.key, indexes[name])
 	}
 	values[0] = "batch." + values[0]
-	t.expiry = indexes[listed.Expiry.Column]
+	t.expiry, t.sealed = indexes[listed.Expiry.Column], indexes[listed.Sealed]
 	columns := strings.Join(names, ", ")
 	t.insert = engine.NewBatch("INSERT INTO "+t.Name+" ("+columns+") SELECT "+strings.Join(values, ", ")+" FROM batch", specs...)
 
 	t.delete = newDeletion(listed)
+	if t.Sealed != "" {
+		conditions := []string{}
+		for i, name := range listed.Key {
+			conditions = append(conditions, name+" = $"+strconv.Itoa(i+3)+" AND ")
+		}
+		t.rewrap = "UPDATE " + t.Name + " SET " + t.Sealed + " = $1 WHERE tenant_id = $2 AND " + strings.Join(conditions, "") + t.Sealed + " = $" + strconv.Itoa(len(t.Key)+3)
+	}
 	t.forTenant = t.newStatements(columns, "tenant_id = $1", 1)
 	t.forOperators = t.newStatements(columns, "tenant_id IS NULL", 0)
 	return t

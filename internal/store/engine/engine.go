@@ -179,7 +179,7 @@ type Stats struct {
 	Connections int   // connections in use
 	Waiting     int   // calls that wait for a connection to a server
 	WALBytes    int64 // size of an embedded database's WAL
-	WALBlocked  bool  // long reads keep a large WAL from being reset: they should end, and none should begin
+	WALBlocked  bool  // long reads keep a large WAL from being reset, or erased data in it: they should end, and none should begin
 }
 
 // MaxProblems is the maximum number of problems that Check returns. One cause often damages

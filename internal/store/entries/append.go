@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/canonical"
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/counts"
 	"atrium/internal/store/engine"
@@ -89,6 +90,9 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 				s.active.add(u.Tenant)
 				s.due.Appended(u.Tenant, s.db.Now())
 			}
+			for tenant := range b.withEvents {
+				s.db.Events.Add(tenant)
+			}
 			return b.outcomes, nil
 		case engine.ClassOf(err) == engine.Uncertain:
 			uncertain = err // the next try finds the entries if they were committed, and waits if they are about to be
@@ -131,6 +135,9 @@ type appendTx struct {
 	minutes       accounts.MinuteUpdates
 	rows, maxRows int // written for new accounts and names; maxRows is 0 if they are not limited
 
+	withEvents map[atrium.TenantID]bool              // tenants that have events enabled
+	created    map[atrium.TenantID][]kernel.EventRef // accounts
+
 	looked  map[kernel.TenantKey]bool            // domain hashes that were looked up together with the keys
 	locked  map[kernel.TenantKey]accounts.Locked // the accounts that were found by them
 	lockErr error                                // of this lookup
@@ -147,6 +154,8 @@ func newAppendTx(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt 
 		toConfirm:  targets{},
 		looked:     map[kernel.TenantKey]bool{},
 		locked:     map[kernel.TenantKey]accounts.Locked{},
+		withEvents: map[atrium.TenantID]bool{},
+		created:    map[atrium.TenantID][]kernel.EventRef{},
 	}
 	for i, d := range drafts {
 		if d.IdempotencyKey != "" {
@@ -207,6 +216,9 @@ func (b *appendTx) run(retry bool) error {
 		b.tx.Invalidate(string(b.outcomes[i].AccountID))
 	}
 	b.tx.Invalidate()
+	if err := b.writeEvents(recorded); err != nil {
+		return err
+	}
 	// Insert in key order, so that nodes that receive the same keys do not deadlock.
 	slices.SortFunc(recorded, func(i, j int) int { return cmp.Or(kernel.CompareKeys(b.key(i), b.key(j)), cmp.Compare(i, j)) })
 	if err := b.insert(recorded); err != nil {
@@ -302,19 +314,19 @@ func (b *appendTx) insert(recorded []int) error {
 // The columns of an entry e in the order in which ScanEntry reads them.
 const (
 	EntryColumns = `e.entry_id, e.account_id, e.created_at, e.source, e.type, e.claimed_account_id, e.claimed_domain,
-		e.claimed_name, e.idempotency_key, e.acknowledged_account_id, e.occurred_at, e.payload`
-	EntryColumnsLen = 12
+		e.claimed_name, e.idempotency_key, e.acknowledged_account_id, e.occurred_at, e.fingerprint, e.payload`
+	EntryColumnsLen = 13
 )
 
 // ScanEntry reads EntryColumns, starting at column 0.
 func ScanEntry(r engine.Row, tenant atrium.TenantID) atrium.Entry {
 	return atrium.Entry{
 		ID: kernel.IDAt[atrium.EntryID](r, 0), TenantID: tenant, AccountID: kernel.IDAt[atrium.AccountID](r, 1), CreatedAt: atrium.Time(r.Int(2)),
-		AcknowledgedID: kernel.IDAt[atrium.AccountID](r, 9),
+		AcknowledgedID: kernel.IDAt[atrium.AccountID](r, 9), IdentifiedByKey: canonical.IsKeyFingerprint(r.View(11)),
 		Submission: atrium.Submission{
 			Source: r.Text(3), Type: r.Text(4),
 			Claim:          atrium.Claim{AccountID: kernel.IDAt[atrium.AccountID](r, 5), Domain: r.Text(6), Name: r.Text(7)},
-			IdempotencyKey: r.Text(8), OccurredAt: kernel.TimeAt(r, 10), Payload: r.Bytes(11),
+			IdempotencyKey: r.Text(8), OccurredAt: kernel.TimeAt(r, 10), Payload: r.Bytes(12),
 		},
 	}
 }

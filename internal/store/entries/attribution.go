@@ -33,14 +33,6 @@ var fillNames = engine.NewBatch(`UPDATE accounts SET name = batch.name, name_has
 	RETURNING accounts.tenant_id, accounts.account_id, accounts.domain, accounts.name`,
 	"tenant_id bytea", "account_id bytea", "name text", "name_hash bytea", "at bigint")
 
-// A name is unique if its first and last account are the same.
-var findNames = engine.NewBatch(`SELECT batch.tenant_id, batch.name_hash,
-		(SELECT a.account_id FROM accounts a WHERE a.tenant_id = batch.tenant_id AND a.name_hash = batch.name_hash
-			ORDER BY a.account_id LIMIT 1),
-		(SELECT a.account_id FROM accounts a WHERE a.tenant_id = batch.tenant_id AND a.name_hash = batch.name_hash
-			ORDER BY a.account_id DESC LIMIT 1)
-	FROM batch`, "tenant_id bytea", "name_hash bytea")
-
 // A target is an account that drafts go to.
 type target struct {
 	id       atrium.AccountID // "" if it is not known yet or does not exist
@@ -150,21 +142,12 @@ var errErased error = &engine.Error{Class: engine.Conflict, Err: errors.New("an 
 // matchNames attributes drafts with a name to the account with that name if exactly one has it,
 // and to the unattributed account otherwise.
 func (b *appendTx) matchNames(byName, byID, byDomain targets) error {
-	rows := make([]engine.Args, 0, len(byName))
-	for k := range byName {
-		rows = append(rows, engine.Args{kernel.IDArg(k.Tenant), kernel.Hash16(k.Key)})
-	}
-	unique := map[kernel.TenantKey]atrium.AccountID{} // by name hash
-	if _, err := b.tx.Batch(findNames, rows, func(r engine.Row) error {
-		if first := kernel.IDAt[atrium.AccountID](r, 2); first == kernel.IDAt[atrium.AccountID](r, 3) {
-			unique[kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}] = first
-		}
-		return nil
-	}); err != nil {
-		return fmt.Errorf("find names: %w", err)
+	unique, err := accounts.FindUniqueNames(b.tx, slices.Collect(maps.Keys(byName)))
+	if err != nil {
+		return err
 	}
 	for k, t := range byName {
-		if id := unique[kernel.TenantKey{Tenant: k.Tenant, Key: string(kernel.Hash16(k.Key))}]; id != "" {
+		if id := unique[k]; id != "" {
 			byID.add(k.Tenant, string(id), t.drafts...)
 			b.setRule(t.drafts, atrium.RuleName)
 		} else {

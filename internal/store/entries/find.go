@@ -105,7 +105,7 @@ func (m *matcher) selective() bool {
 func filteredAccounts(tx engine.Tx, tenant atrium.TenantID, f *atrium.EntryFilter) (group []atrium.AccountID, err error) {
 	var survivor, unattributed atrium.AccountID
 	if f.Unattributed {
-		if unattributed, err = findUnattributed(tx, tenant); err != nil {
+		if unattributed, err = accounts.FindUnattributed(tx, tenant); err != nil {
 			return nil, err
 		}
 		if survivor, group, err = accounts.FindGroupIDs(tx, tenant, unattributed); err != nil {
@@ -120,13 +120,6 @@ func filteredAccounts(tx engine.Tx, tenant atrium.TenantID, f *atrium.EntryFilte
 		err = engine.ErrNoRow
 	}
 	return group, err
-}
-
-// findUnattributed returns the unattributed account, or engine.ErrNoRow.
-func findUnattributed(tx engine.Tx, tenant atrium.TenantID) (id atrium.AccountID, err error) {
-	err = engine.Find(tx.Query, "SELECT account_id FROM accounts WHERE tenant_id = $1 AND domain_hash = $2",
-		engine.Args{kernel.IDArg(tenant), kernel.Hash16(atrium.UnattributedDomain)}, func(r engine.Row) { id = kernel.IDAt[atrium.AccountID](r, 0) })
-	return id, err
 }
 
 // CountUnattributed returns the number of entries in the unattributed account.

@@ -128,6 +128,7 @@ func (b *appendTx) create(byDomain targets, missing map[kernel.TenantKey]kernel.
 		a := created[h]
 		t := byDomain[missing[h]]
 		t.id, t.unnamed = a.ID, a.Name == "" && a.Domain != atrium.UnattributedDomain
+		b.createdBy(&a, t)
 		delete(missing, h)
 		index.Account(nil, &a)
 		long.Add(&a)

@@ -223,7 +223,7 @@ func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atri
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
 		matching, next = nil, nil
 		if request.From = given; given == "" {
-			request.From, err = findUnattributed(tx, tenant)
+			request.From, err = accounts.FindUnattributed(tx, tenant)
 			if errors.Is(err, engine.ErrNoRow) {
 				_, err = accounts.FindSurvivor(tx, tenant, request.To)
 				return err

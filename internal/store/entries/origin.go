@@ -8,11 +8,12 @@ import (
 
 // This file has the stored form of an atrium.Origin. It is short, because every entry has one.
 
-// The first byte of submitted_by. The identifier of a key follows it, packed.
+// The first byte of submitted_by. The identifier of a key or receiver follows it, packed.
 const (
 	submitterKey         = 1
 	submitterCommandLine = 2
 	submitterImport      = 3
+	submitterReceiver    = 4
 )
 
 // originColumns are the columns of an entry e that scanOrigin reads.
@@ -39,11 +40,13 @@ func submitterArg(by string) any {
 	case atrium.ActorImport:
 		return []byte{submitterImport}
 	}
-	id, ok := atrium.ParseID[atrium.KeyID](by)
-	if !ok {
-		return nil
+	if id, ok := atrium.ParseID[atrium.KeyID](by); ok {
+		return append([]byte{submitterKey}, kernel.PackID(string(id[len(id.Prefix()):]))...)
 	}
-	return append([]byte{submitterKey}, kernel.PackID(string(id[len(id.Prefix()):]))...)
+	if id, ok := atrium.ParseID[atrium.ReceiverID](by); ok {
+		return append([]byte{submitterReceiver}, kernel.PackID(string(id[len(id.Prefix()):]))...)
+	}
+	return nil
 }
 
 // submitterOf returns "" for null and for a kind that only a later release knows.
@@ -51,6 +54,8 @@ func submitterOf(stored []byte) string {
 	switch {
 	case len(stored) == 1+kernel.IDBytes && stored[0] == submitterKey:
 		return string(kernel.UnpackID[atrium.KeyID](stored[1:]))
+	case len(stored) == 1+kernel.IDBytes && stored[0] == submitterReceiver:
+		return string(kernel.UnpackID[atrium.ReceiverID](stored[1:]))
 	case len(stored) == 1 && stored[0] == submitterCommandLine:
 		return atrium.ActorCommandLine
 	case len(stored) == 1 && stored[0] == submitterImport:

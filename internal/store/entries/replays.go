@@ -43,7 +43,7 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 			erased.Add(d.TenantID, b.keyMatch[i])
 		}
 	}
-	if err := b.lockTogether(); err != nil {
+	if err := cmp.Or(b.lockTogether(), b.findEventSwitches()); err != nil {
 		return nil, err
 	}
 	type stored struct {

@@ -62,7 +62,7 @@ func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account at
 		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
 			return fmt.Errorf("find erased entries: %w", err)
 		}
-		n, historyRows, err := deleteEntries(tx, tenant, found, &history{rows: eraseBatchRows})
+		n, historyRows, err := deleteEntries(tx, tenant, atrium.At(s.db.Now()), found, &history{rows: eraseBatchRows})
 		if err != nil {
 			return err
 		}
@@ -109,10 +109,10 @@ func (h *history) add(tx engine.Tx, tenant atrium.TenantID, move atrium.MoveID) 
 	return true, nil
 }
 
-// deleteEntries deletes locked entries and their move history, and stores their tombstones. It returns
-// how many entries and rows of the move history it deleted. If the move history exceeds the limits, it
+// deleteEntries deletes locked entries and their move history, and stores their tombstones and events. It
+// returns how many entries and rows of the move history it deleted. If the move history exceeds the limits, it
 // deletes only the first entries: delete the others in the next transaction.
-func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry, h *history) (deleted, historyRows int, err error) {
+func deleteEntries(tx engine.Tx, tenant atrium.TenantID, at atrium.Time, found []erasedEntry, h *history) (deleted, historyRows int, err error) {
 	most := h.rows
 	rows, erased, counted := make([]engine.Args, 0, len(found)), make([]tombstones.Erased, 0, len(found)), make([]counts.Entry, 0, len(found))
 	for i := range found {
@@ -136,10 +136,31 @@ func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry, h 
 	if _, err := tx.Batch(deleteEntryRows, rows, nil); err != nil {
 		return 0, 0, fmt.Errorf("delete erased entries: %w", err)
 	}
+	if err := writeErased(tx, tenant, at, erased); err != nil {
+		return 0, 0, err
+	}
 	if err := counts.Remove(tx, tenant, counted); err != nil {
 		return 0, 0, err
 	}
 	return len(rows), most - h.rows, nil
+}
+
+// writeErased stores the events of erased entries. The deletion of old entries by a retention rule causes none.
+func writeErased(tx engine.Tx, tenant atrium.TenantID, at atrium.Time, erased []tombstones.Erased) error {
+	var refs []kernel.EventRef
+	for i := range erased {
+		if e := &erased[i]; e.ExpiresAt == nil {
+			refs = append(refs, kernel.EventRef{Kind: atrium.EventKeyErased, Entry: e.EntryID, Account: e.AccountID})
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	enabled, err := kernel.EventsEnabled(tx.Query, tenant)
+	if err != nil || !enabled {
+		return err
+	}
+	return kernel.WriteOutbox(tx, kernel.TenantEvents{Tenant: tenant, At: at, Refs: refs})
 }
 
 // deleteMoveHistory deletes the move history of an entry, newest first, within the limits of h. It
@@ -229,7 +250,7 @@ func deleteFound(tx *kernel.Mutation, subject string, found []entries.Found, sur
 		}
 	}
 	h := history{rows: eraseBatchRows, rules: map[atrium.MoveID]bool{}}
-	if deleted, _, err = deleteEntries(tx, tenant, locked[:fits], &h); err != nil {
+	if deleted, _, err = deleteEntries(tx, tenant, tx.At, locked[:fits], &h); err != nil {
 		return 0, 0, err
 	}
 	if err := redactMoves(tx, subject, slices.Collect(maps.Keys(h.rules))); err != nil {
@@ -293,11 +314,11 @@ func (s *Store) eraseMatching(ctx context.Context, j *job) error {
 		case err != nil:
 			return err
 		case done == len(found):
-			return j.advance(tx, next, n, 0)
+			return j.advance(tx, next, erasedCounts{entries: n})
 		case done == 0: // only rows of the move history were deleted
 			return nil
 		}
-		return j.advance(tx, &found[done-1].At, n, 0)
+		return j.advance(tx, &found[done-1].At, erasedCounts{entries: n})
 	})
 }
 

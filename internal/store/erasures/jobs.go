@@ -12,6 +12,7 @@ import (
 	"atrium/internal/store/engine"
 	"atrium/internal/store/entries"
 	"atrium/internal/store/kernel"
+	"atrium/internal/store/receivers"
 )
 
 // An erasure of a person is a row of erasure_jobs, which a background job works on: one bounded
@@ -23,17 +24,18 @@ import (
 
 // The stages of an erasure job.
 const (
-	jobEntries   = iota // and the rules of moves that moved them
-	jobRules            // rules of moves that contain a value of the rule
-	jobProspects        // and their audit details and stored results
+	jobQuarantine = iota
+	jobEntries    // and the rules of moves that moved them
+	jobRules      // rules of moves that contain a value of the rule
+	jobProspects  // and their audit details and stored results
 	jobPurge
 	jobDone
 )
 
 // Columns of erasure_jobs that scanJob reads. Requests do not need the rule.
 const (
-	jobColumns      = "erasure_id, account_id, entries, prospects, created_at, completed_at, rule, stage, position_key, position_text, actor"
-	selectRequested = `SELECT erasure_id, account_id, entries, prospects, created_at, completed_at, NULL, stage, position_key, position_text, actor
+	jobColumns      = "erasure_id, account_id, entries, prospects, quarantined, created_at, completed_at, rule, stage, position_key, position_text, actor"
+	selectRequested = `SELECT erasure_id, account_id, entries, prospects, quarantined, created_at, completed_at, NULL, stage, position_key, position_text, actor
 		FROM erasure_jobs WHERE tenant_id = `
 )
 
@@ -50,13 +52,13 @@ type job struct {
 func scanJob(r engine.Row, tenant atrium.TenantID) (j job, err error) {
 	j.Erasure = atrium.Erasure{
 		ID: kernel.IDAt[atrium.ErasureID](r, 0), TenantID: tenant, AccountID: kernel.IDAt[atrium.AccountID](r, 1),
-		Entries: r.Int(2), Prospects: r.Int(3), CreatedAt: atrium.Time(r.Int(4)), CompletedAt: kernel.TimeAt(r, 5),
+		Entries: r.Int(2), Prospects: r.Int(3), Quarantined: r.Int(4), CreatedAt: atrium.Time(r.Int(5)), CompletedAt: kernel.TimeAt(r, 6),
 	}
-	if rule := r.Bytes(6); rule != nil { // without a condition of a newer release, it would select more
+	if rule := r.Bytes(7); rule != nil { // without a condition of a newer release, it would select more
 		err = json.Unmarshal(rule, &j.rule, json.RejectUnknownMembers(true))
 	}
-	if j.stage, j.actor = r.Int(7), r.Text(10); r.Text(9) != "" {
-		j.after = &atrium.Position{Key: r.Int(8), ID: r.Text(9)}
+	if j.stage, j.actor = r.Int(8), r.Text(11); r.Text(10) != "" {
+		j.after = &atrium.Position{Key: r.Int(9), ID: r.Text(10)}
 	}
 	return j, err
 }
@@ -88,9 +90,12 @@ func (s *Store) CreateErasure(ctx context.Context, c atrium.Change, request atri
 		if pending == atrium.MaxErasures {
 			return e, atrium.Errorf(atrium.CodeConflict, "%d erasures of the tenant are not complete. Try again when one is.", pending)
 		}
-		stage := jobEntries
-		if !request.Rule.HasEntries() {
+		stage := jobQuarantine
+		switch {
+		case !request.Rule.HasEntries():
 			stage = jobRules
+		case receivers.NewMatcher(&request) == nil:
+			stage = jobEntries
 		}
 		if _, err := tx.Exec(`INSERT INTO erasure_jobs (tenant_id, erasure_id, account_id, rule, stage, position_key, position_text, entries, prospects, actor, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, kernel.IDArg(c.TenantID), kernel.IDArg(e.ID), kernel.IDArg(e.AccountID), rule,
@@ -138,14 +143,17 @@ func (s *Store) Erasures(ctx context.Context, tenant atrium.TenantID, after *atr
 	})
 }
 
-// prospectKey is the Key of a cursor of CheckErasure that points into the prospects. Entries, which come
-// first, have smaller keys.
-const prospectKey = 1 << 62
+// The Key of a cursor of CheckErasure that points into the prospects, and the least one of a cursor that points into the
+// deliveries in quarantine. Entries, which come first, have smaller keys.
+const (
+	prospectKey   = 1 << 62
+	quarantineKey = prospectKey + 1
+)
 
 // firstProspect is before all prospects.
 var firstProspect = atrium.Position{Key: prospectKey, ID: "00000000000000000000000000"}
 
-// CheckErasure returns a page of up to limit entries and then prospects that an erasure would erase
+// CheckErasure returns a page of up to limit entries, then prospects, and then deliveries in quarantine that an erasure would erase
 // now, after a position, nil for the first page. next is the position to continue after, nil at the
 // end. A page may be short, or even empty, before the end. It returns NotFound if the account does not
 // exist.
@@ -157,7 +165,7 @@ func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, reques
 	}
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
 		found, next = nil, nil
-		if request.Rule.HasEntries() && (after == nil || after.Key != prospectKey) {
+		if request.Rule.HasEntries() && (after == nil || after.Key < prospectKey) {
 			matching, position, err := search.Find(tx, tenant, request.AccountID, after, limit)
 			if err != nil {
 				return err
@@ -168,24 +176,54 @@ func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, reques
 			}
 		}
 		from := after
-		if from == nil || from.Key != prospectKey {
+		if from == nil || from.Key < prospectKey {
 			from = &firstProspect
 		}
-		switch {
-		case request.Rule.ProspectEmail == "":
-			return nil
-		case len(found) == limit:
-			next = from
-			return nil
+		if request.Rule.ProspectEmail != "" && from.Key == prospectKey {
+			if len(found) == limit {
+				next = from
+				return nil
+			}
+			ids, position, err := FindProspects(tx, tenant, request.AccountID, request.Rule.ProspectEmail, from, limit-len(found))
+			for _, id := range ids {
+				found = append(found, atrium.Match{ProspectID: id})
+			}
+			if next = position; err != nil || next != nil {
+				next.Key = prospectKey
+				return err
+			}
 		}
-		ids, position, err := FindProspects(tx, tenant, request.AccountID, request.Rule.ProspectEmail, from, limit-len(found))
-		if next = position; next != nil {
-			next.Key = prospectKey
-		}
-		for _, id := range ids {
-			found = append(found, atrium.Match{ProspectID: id})
-		}
+		found, next, err = s.checkQuarantine(tx, tenant, request, from, found, limit)
 		return err
 	})
+	return found, next, err
+}
+
+// checkQuarantine adds deliveries in quarantine to a page of CheckErasure.
+func (s *Store) checkQuarantine(tx engine.Tx, tenant atrium.TenantID, request atrium.ErasureRequest, from *atrium.Position, found []atrium.Match, limit int,
+) (_ []atrium.Match, next *atrium.Position, err error) {
+	m := receivers.NewMatcher(&request)
+	if m == nil {
+		return found, nil, nil
+	}
+	var after *atrium.Position
+	if from.Key >= quarantineKey {
+		after = &atrium.Position{Key: from.Key - quarantineKey, ID: from.ID}
+	}
+	if len(found) == limit {
+		err := tx.Query("SELECT 1 FROM quarantine WHERE tenant_id = $1 LIMIT 1", engine.Args{kernel.IDArg(tenant)}, func(engine.Row) error {
+			next = &atrium.Position{Key: quarantineKey, ID: firstProspect.ID}
+			return nil
+		})
+		return found, next, err
+	}
+	deliveries, next, err := m.Find(tx, tenant, after, limit-len(found))
+	if next != nil {
+		next.Key += quarantineKey
+	}
+	for i := range deliveries {
+		d := &deliveries[i]
+		found = append(found, atrium.Match{QuarantinedID: d.ID, ReceiverID: d.ReceiverID, CreatedAt: d.ReceivedAt})
+	}
 	return found, next, err
 }

@@ -221,7 +221,7 @@ func (s *Store) eraseProspects(ctx context.Context, j *job) error {
 	if len(ids) > 0 {
 		at := atrium.PositionAt(0, ids[0])
 		_, err := s.deleteProspect(ctx, j.change(), ids[0], j.checkProspect, func(tx *kernel.Mutation) error {
-			return j.advance(tx, at, 0, 1)
+			return j.advance(tx, at, erasedCounts{prospects: 1})
 		})
 		switch {
 		case errors.Is(err, errOutdated):
@@ -231,7 +231,7 @@ func (s *Store) eraseProspects(ctx context.Context, j *job) error {
 		}
 		next = at // it was deleted or changed after it was found
 	}
-	return s.inJob(ctx, j, func(tx *kernel.Mutation) error { return j.advance(tx, next, 0, 0) })
+	return s.inJob(ctx, j, func(tx *kernel.Mutation) error { return j.advance(tx, next, erasedCounts{}) })
 }
 
 // checkProspect returns NotFound if the rule does not select a locked prospect: it was changed, or its

@@ -88,7 +88,7 @@ func (s *Store) deleteRuleBatch(ctx context.Context, e *erasure) (n int, err err
 				return none, err
 			}
 		}
-		tx.RecordDetail(atrium.ActionEraseAccount, string(e.account), map[string]any{"redacted": names})
+		tx.RecordSilently(atrium.ActionEraseAccount, string(e.account), map[string]any{"redacted": names})
 		_, err = tx.Batch(deleteRules, moves, nil)
 		return none, err
 	})
@@ -192,7 +192,7 @@ func (s *Store) eraseRules(ctx context.Context, j *job) error {
 		if err := redactMoves(tx, string(j.ID), moves); err != nil {
 			return err
 		}
-		return j.advance(tx, next, 0, 0)
+		return j.advance(tx, next, erasedCounts{})
 	})
 }
 

@@ -107,6 +107,8 @@ func (s *Store) TenantsWithErasures() int64 { return s.pending.Load() }
 // jobStep runs one transaction of a job, in a stage other than jobPurge.
 func (s *Store) jobStep(ctx context.Context, j *job) error {
 	switch j.stage {
+	case jobQuarantine:
+		return s.eraseQuarantined(ctx, j)
 	case jobEntries:
 		return s.eraseMatching(ctx, j)
 	case jobRules:
@@ -122,9 +124,12 @@ func (j *job) change() atrium.Change {
 	return atrium.Change{TenantID: j.TenantID, Actor: j.actor}
 }
 
+// erasedCounts are what a transaction of a job has erased.
+type erasedCounts struct{ entries, prospects, quarantined int }
+
 // advance stores where the job continues, in the transaction that made the progress: after a position,
 // or with the next stage if it is nil. It returns errOutdated if another node has made progress first.
-func (j *job) advance(tx *kernel.Mutation, next *atrium.Position, erased, prospects int) error {
+func (j *job) advance(tx *kernel.Mutation, next *atrium.Position, erased erasedCounts) error {
 	stage, key, id, rule := j.stage, int64(0), "", ", rule = rule"
 	if next != nil {
 		key, id = next.Key, next.ID
@@ -135,9 +140,9 @@ func (j *job) advance(tx *kernel.Mutation, next *atrium.Position, erased, prospe
 	if j.after != nil {
 		was = *j.after
 	}
-	n, err := tx.Exec(`UPDATE erasure_jobs SET stage = $1, position_key = $2, position_text = $3, entries = entries + $4, prospects = prospects + $5`+rule+`
-		WHERE tenant_id = $6 AND erasure_id = $7 AND stage = $8 AND position_key = $9 AND position_text = $10`,
-		stage, key, id, int64(erased), int64(prospects), kernel.IDArg(j.TenantID), kernel.IDArg(j.ID), j.stage, was.Key, was.ID)
+	n, err := tx.Exec(`UPDATE erasure_jobs SET stage = $1, position_key = $2, position_text = $3, entries = entries + $4, prospects = prospects + $5,
+		quarantined = quarantined + $6`+rule+` WHERE tenant_id = $7 AND erasure_id = $8 AND stage = $9 AND position_key = $10 AND position_text = $11`,
+		stage, key, id, int64(erased.entries), int64(erased.prospects), int64(erased.quarantined), kernel.IDArg(j.TenantID), kernel.IDArg(j.ID), j.stage, was.Key, was.ID)
 	if err == nil && n == 0 {
 		err = errOutdated
 	}
@@ -169,7 +174,7 @@ func (s *Store) completeJob(ctx context.Context, j *job) error {
 		if j.stage == jobDone {
 			return nil
 		}
-		tx.RecordDetail("erasure.complete", string(j.ID), map[string]any{"accountLogs": j.Entries, "prospects": j.Prospects})
+		tx.RecordDetail("erasure.complete", string(j.ID), map[string]any{"accountLogs": j.Entries, "prospects": j.Prospects, "quarantined": j.Quarantined})
 		_, err = tx.Exec("UPDATE erasure_jobs SET stage = $1, completed_at = $2 WHERE tenant_id = $3 AND erasure_id = $4",
 			int64(jobDone), int64(*tx.NotBefore(j.CreatedAt)), kernel.IDArg(j.TenantID), kernel.IDArg(j.ID))
 		return err

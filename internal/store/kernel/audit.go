@@ -31,6 +31,7 @@ const maxAuditedBytes = 4 << 10
 type auditRecord struct {
 	action, subject string
 	detail          []byte
+	silent          bool // causes no event
 }
 
 // Record adds an audit record about subject, the identifier of a resource. before holds its fields
@@ -65,8 +66,25 @@ func (tx *Mutation) RecordDetail(action, subject string, detail map[string]any) 
 		tx.err = fmt.Errorf("audit %s: %w", action, err)
 		return
 	}
-	tx.records = append(tx.records, auditRecord{action, subject, b})
+	tx.records = append(tx.records, auditRecord{action: action, subject: subject, detail: b})
 }
+
+// RecordSilently is RecordDetail for a record that causes no event, because another one with the action
+// does.
+func (tx *Mutation) RecordSilently(action, subject string, detail map[string]any) {
+	n := len(tx.records)
+	tx.RecordDetail(action, subject, detail)
+	if len(tx.records) > n { // the detail was encoded
+		tx.records[n].silent = true
+	}
+}
+
+// causesEvent reports whether one of the records causes an event.
+func (tx *Mutation) causesEvent() bool {
+	return slices.ContainsFunc(tx.records, func(a auditRecord) bool { return a.causesEvent() })
+}
+
+func (a *auditRecord) causesEvent() bool { return !a.silent && atrium.EventOf(a.action) != "" }
 
 // AuditValues returns fields as the audit log stores them: a value with more than maxAuditedBytes
 // of JSON becomes its length and SHA-256.
@@ -114,14 +132,20 @@ var insertAudit = engine.NewBatch(`INSERT INTO audit (tenant_id, `+AuditColumns+
 var updateAuditHeads = engine.NewBatch(`UPDATE audit_heads SET number = batch.number, hash = batch.hash
 	FROM batch WHERE audit_heads.tenant_id = batch.tenant_id`, "tenant_id bytea", "number bigint", "hash bytea")
 
-// writeAudit appends the records of changes of one tenant to its chain. On a database server it takes
-// one round trip: the inserts are sent with the commit.
-func writeAudit(tx engine.Tx, changes ...*Mutation) error {
+// writeAudit appends the records of changes of one tenant to its chain, and stores the events that they
+// cause. On a database server it takes one round trip: the inserts are sent with the commit. events reports
+// whether it has stored events.
+func writeAudit(tx engine.Tx, changes ...*Mutation) (events bool, err error) {
 	if !slices.ContainsFunc(changes, func(m *Mutation) bool { return len(m.records) > 0 }) {
-		return nil
+		return false, nil
 	}
 	id := changes[0].Change.TenantID
 	tenant := IDArg(id)
+	if id != atrium.OperatorChain && slices.ContainsFunc(changes, (*Mutation).causesEvent) {
+		if err := PipelineEventSwitches(tx, []atrium.TenantID{id}, func(atrium.TenantID) { events = true }); err != nil {
+			return false, err
+		}
+	}
 	var number int64
 	var previous []byte
 	for found := false; !found; { // a tenant has no head before its first row
@@ -129,20 +153,26 @@ func writeAudit(tx engine.Tx, changes ...*Mutation) error {
 			found, number, previous = true, r.Int(0), r.Bytes(1)
 			return nil
 		}); err != nil {
-			return err
+			return false, err
 		}
 		if found {
 			break
 		}
 		if _, err := tx.Exec("INSERT INTO audit_heads (tenant_id, number, hash) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
 			tenant, int64(0), []byte{}); err != nil {
-			return err
+			return false, err
 		}
 	}
 	var rows []engine.Args
+	var refs []EventRef
+	var at atrium.Time
 	for _, m := range changes {
+		at = max(at, m.At)
 		for _, a := range m.records {
 			number++
+			if a.causesEvent() {
+				refs = append(refs, EventRef{Kind: atrium.EventKeyAudit, Number: number})
+			}
 			row := atrium.AuditRow{
 				Number: number, At: m.At, Actor: m.Change.Actor, Action: a.action, Subject: a.subject,
 				RequestID: m.Change.RequestID, Detail: a.detail,
@@ -156,9 +186,14 @@ func writeAudit(tx engine.Tx, changes ...*Mutation) error {
 		}
 	}
 	if err := tx.PipelineExec(insertAudit, rows); err != nil {
-		return err
+		return false, err
 	}
-	return tx.PipelineExec(updateAuditHeads, []engine.Args{{tenant, number, previous}})
+	if events {
+		if err := WriteOutbox(tx, TenantEvents{id, at, refs}); err != nil {
+			return false, err
+		}
+	}
+	return events, tx.PipelineExec(updateAuditHeads, []engine.Args{{tenant, number, previous}})
 }
 
 // Redact deletes the details of all committed audit rows about a subject. The chain stays valid

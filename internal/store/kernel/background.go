@@ -88,6 +88,17 @@ func (p *pauses) wait(ctx context.Context, tenants ...atrium.TenantID) error {
 	}
 }
 
+// Paced calls run, which makes one transaction of a tenant, after the pause of its background work.
+func (db *DB) Paced(ctx context.Context, tenant atrium.TenantID, run func() error) error {
+	if err := db.background.wait(ctx, tenant); err != nil {
+		return err
+	}
+	began := time.Now()
+	err := run()
+	db.pauseAfter(tenant, time.Since(began))
+	return err
+}
+
 // InTurn calls run for the tenants round-robin until none has more to do, run returns an error, or
 // ctx ends. Each call of run should make one transaction. InTurn skips tenants while they pause
 // (pauseAfter).

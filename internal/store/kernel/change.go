@@ -209,6 +209,7 @@ func mutate[T any](
 ) (result T, replayed bool, err error) {
 	ctx, cancel := context.WithTimeout(engine.ForTenant(ctx, string(c.TenantID)), changeTimeout)
 	defer cancel()
+	events := false
 	try := func(large bool) error {
 		if c.Admit != nil {
 			release, err := c.Admit(ctx, large)
@@ -220,7 +221,7 @@ func mutate[T any](
 		return db.Engine.Write(ctx, func(tx engine.Tx) error {
 			t := &Mutation{Tx: tx, DB: db, Change: c, At: atrium.At(db.Now()), large: large}
 			var zero T
-			result = zero
+			result, events = zero, false
 			check, err := beginTenantCheck(tx, c.TenantID)
 			if err != nil {
 				return err
@@ -243,7 +244,8 @@ func mutate[T any](
 			if t.err != nil {
 				return t.err
 			}
-			return writeAudit(t, t)
+			events, err = writeAudit(t, t)
+			return err
 		})
 	}
 	for n := range MaxTries {
@@ -264,6 +266,9 @@ func mutate[T any](
 	}
 	if engine.ClassOf(err) == engine.Conflict && !isPublic(err) {
 		err = atrium.Unavailable(err) // every try lost the race
+	}
+	if events && err == nil {
+		db.Events.Add(c.TenantID)
 	}
 	return result, replayed, Public(err)
 }

@@ -106,7 +106,8 @@ func (g *Groups[T]) remove(tenant atrium.TenantID, call *groupCall[T]) bool {
 func MutateGroup(ctx context.Context, db *DB, changes []atrium.Change, f func(engine.Tx, []*Mutation) error) error {
 	ctx, cancel := context.WithTimeout(engine.ForTenant(ctx, string(changes[0].TenantID)), changeTimeout)
 	defer cancel()
-	return db.Engine.Write(ctx, func(tx engine.Tx) error {
+	events := false
+	err := db.Engine.Write(ctx, func(tx engine.Tx) error {
 		group := make([]*Mutation, len(changes))
 		for i, c := range changes {
 			group[i] = &Mutation{Tx: tx, DB: db, Change: c, At: atrium.At(db.Now())}
@@ -126,6 +127,11 @@ func MutateGroup(ctx context.Context, db *DB, changes []atrium.Change, f func(en
 				return m.err
 			}
 		}
-		return writeAudit(tx, group...)
+		events, err = writeAudit(tx, group...)
+		return err
 	})
+	if events && err == nil {
+		db.Events.Add(changes[0].TenantID)
+	}
+	return err
 }

@@ -5,6 +5,7 @@ package kernel
 import (
 	"time"
 
+	"atrium/internal/secrets"
 	"atrium/internal/store/engine"
 )
 
@@ -12,6 +13,10 @@ import (
 type DB struct {
 	Engine engine.DB // returns engine errors; see Public
 	Now    func() time.Time
+	Events PendingEvents
+
+	// Secrets encrypts and decrypts what is stored encrypted; nil if the process has no keys.
+	Secrets *secrets.Keyring
 
 	background pauses
 }

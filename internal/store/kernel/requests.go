@@ -2,46 +2,24 @@ package kernel
 
 import (
 	"context"
-	"fmt"
 
 	"atrium"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/register"
 )
 
-const (
-	expiryTenants = 100 // tenants per call of DeleteExpiredRequests
-	expiryBatch   = 500 // requests per transaction
-)
+// expiryBatch is how many requests a transaction deletes.
+const expiryBatch = 500
 
 // DeleteExpiredRequests deletes requests with idempotency keys that are older than
 // register.RequestRetention. Changes delete expired requests of their own tenant; this covers tenants that
-// no longer make changes. Each call processes up to expiryTenants tenants after the given one.
-// For "", it starts with the first tenant and includes the operators' own requests. It returns the
-// tenant to continue after, "" at the end. Tenants take turns, with pauses (InTurn). On an error it
-// continues with the next tenant, and returns the first error.
+// no longer make changes. after and next are as in Expire; the first call includes the operators' own
+// requests.
 func (db *DB) DeleteExpiredRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
-	tenants, err := db.TenantsAfter(ctx, after, expiryTenants)
-	if err != nil {
-		return after, err
-	}
-	if len(tenants) == expiryTenants {
-		next = tenants[len(tenants)-1]
-	}
-	if after == "" {
-		tenants = append(tenants, atrium.OperatorChain)
-	}
 	before := int64(atrium.At(db.Now())) - register.RequestRetention.Microseconds()
-	if turnErr := db.InTurn(ctx, tenants, func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
-		more, tenantErr := db.deleteExpiredOf(ctx, tenant, before)
-		if tenantErr != nil && err == nil {
-			err = fmt.Errorf("delete expired requests of %s: %w", tenant, tenantErr)
-		}
-		return more && tenantErr == nil, nil
-	}); turnErr != nil {
-		return after, turnErr
-	}
-	return next, err
+	return db.Expire(ctx, after, func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
+		return db.deleteExpiredOf(ctx, tenant, before)
+	}, atrium.OperatorChain)
 }
 
 // deleteExpiredOf deletes a batch of a tenant's requests from before an instant, in microseconds

@@ -20,6 +20,12 @@ const Previous = 3
 // would still accept the keys of a tenant that is being deleted.
 const TenantDeletions = 13
 
+// Events is the migration that adds events. Nodes of releases without it store entries without them.
+const Events = 20
+
+// Receivers is the migration that adds receivers. Nodes of releases without it do not find them.
+const Receivers = 22
+
 //go:embed sqlite postgres
 var files embed.FS
 

@@ -94,7 +94,8 @@ func (s *Store) beginExport(ctx context.Context, tenant atrium.TenantID) (began 
 	}); err != nil {
 		return 0, err
 	}
-	err = s.db.Engine.Write(ctx, func(tx engine.Tx) error {
+	err = s.db.Engine.Write(engine.ForTenant(ctx, string(tenant)), func(tx engine.Tx) error {
+		tx.Invalidate() // no cached response has it
 		latest, err := kernel.LatestExport(tx)
 		if err != nil || latest >= began {
 			began = max(began, latest)

@@ -13,6 +13,7 @@ import (
 	"atrium/internal/store/entries"
 	"atrium/internal/store/erasures"
 	"atrium/internal/store/kernel"
+	"atrium/internal/store/receivers"
 )
 
 // An export of a person reads what an erasure by the same request would delete. It finds few records
@@ -21,9 +22,10 @@ import (
 
 // Limits of one read.
 const (
-	personEntries   = 500 // and bytes, as for a move; it compares more
-	personProspects = 20  // with their links
-	personHistory   = 100 // moves of each of these entries
+	personEntries    = 500 // and bytes, as for a move; it compares more
+	personProspects  = 20  // with their links
+	personDeliveries = 100 // in quarantine
+	personHistory    = 100 // moves of each of these entries
 )
 
 // maxPersonMoves is the number of moves to which a moveSet is cut when it has twice as many. Tests set it.
@@ -50,6 +52,7 @@ func (s *Store) CompletePersonExport(ctx context.Context, c atrium.Change, done 
 	_, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
 		tx.RecordDetail("person.export.complete", string(c.TenantID), map[string]any{
 			"prospects": done.Prospects, "accountLogs": done.Entries, "moves": done.Moves, "auditRecords": done.AuditRecords,
+			"quarantined": done.Quarantined,
 		})
 		return none, nil
 	})
@@ -58,7 +61,7 @@ func (s *Store) CompletePersonExport(ctx context.Context, c atrium.Change, done 
 
 // ExportPerson calls emit with everything that an erasure by the request would delete: prospects by
 // identifier, each followed by the audit rows about it; entries, as by entries.Search; and moves with
-// their rules by identifier, each followed by the audit rows about it. It emits no entry that was stored
+// their rules by identifier, each followed by the audit rows about it; and deliveries in quarantine, oldest first. It emits no entry that was stored
 // after it began; prospects, moves and audit rows that are added while it runs may be included. Records
 // that are changed, moved or deleted while it runs may be missing.
 //
@@ -78,6 +81,8 @@ func (s *Store) ExportPerson(ctx context.Context, tenant atrium.TenantID, reques
 			done.Moves++
 		case *atrium.AuditRow:
 			done.AuditRecords++
+		case *atrium.QuarantinedDelivery:
+			done.Quarantined++
 		}
 		return emit(r)
 	}, afterRead: func() error {
@@ -86,7 +91,7 @@ func (s *Store) ExportPerson(ctx context.Context, tenant atrium.TenantID, reques
 		}
 		return yield()
 	}}
-	for _, part := range []func() error{x.begin, x.prospects, x.entries, x.moves} {
+	for _, part := range []func() error{x.begin, x.prospects, x.entries, x.moves, x.quarantine} {
 		if err := part(); err != nil {
 			return done, kernel.Public(err)
 		}
@@ -130,6 +135,29 @@ func (x *personExporter) prospects() error {
 		}
 		for _, p := range found {
 			if err := x.emitAudited(p, string(p.ID)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (x *personExporter) quarantine() error {
+	m := receivers.NewMatcher(&x.request)
+	if m == nil {
+		return nil
+	}
+	for after, more := (*atrium.Position)(nil), true; more; more = after != nil {
+		var found []atrium.QuarantinedDelivery
+		from := after
+		if err := x.read(func(tx engine.Tx) (err error) {
+			found, after, err = m.Find(tx, x.tenant, from, personDeliveries)
+			return err
+		}); err != nil {
+			return err
+		}
+		for i := range found {
+			if err := x.emit(&found[i]); err != nil {
 				return err
 			}
 		}

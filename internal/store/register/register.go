@@ -102,6 +102,10 @@ type Table struct {
 	Rows    Rows
 	Expiry  Expiry
 	Columns []Column
+
+	// Sealed names the column whose values are encrypted with the keys of secrets, "" for none. The columns of the
+	// key are then binary: the values are bound to them.
+	Sealed string
 }
 
 // Copied reports whether copies contain the table.
@@ -123,6 +127,7 @@ const (
 	Clock         = "clock"         // the last reading of the nodes' clocks, and since when they have run steadily
 	UnfinishedAll = "copy"          // marks a database to which a copy of everything is not complete
 	Unfinished    = "copy/"         // before the identifier of a tenant whose copy is not complete
+	SecretKey     = "secret_key/"   // before the ID of a key with which secrets are encrypted
 )
 
 // Settings says what a copy of everything does with each setting. A copy of one tenant copies

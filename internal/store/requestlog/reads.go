@@ -74,10 +74,10 @@ func (s *Store) Reads(ctx context.Context, tenant atrium.TenantID, f atrium.Read
 // DefaultMaxReads is the default of Store.MaxReads.
 const DefaultMaxReads = 1_000_000
 
-// DeleteExpiredReads deletes reads that are older than atrium.ReadLife, and all but the newest MaxReads, of up to
-// expiryTenants tenants after the given one; see deleteExpired.
+// DeleteExpiredReads deletes reads that are older than atrium.ReadLife, and all but the newest MaxReads, of
+// some tenants: see kernel.DB.Expire.
 func (s *Store) DeleteExpiredReads(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
-	return s.deleteExpired(ctx, after, func(ctx context.Context, tenant atrium.TenantID) (more bool, err error) {
+	return s.db.Expire(ctx, after, func(ctx context.Context, tenant atrium.TenantID) (more bool, err error) {
 		before := atrium.At(s.db.Now().Add(-atrium.ReadLife))
 		if err := s.db.Query(ctx, "SELECT at FROM reads WHERE tenant_id = $1 ORDER BY at DESC, read_id DESC LIMIT 1 OFFSET $2",
 			engine.Args{kernel.IDArg(tenant), int64(s.MaxReads)}, func(r engine.Row) error {

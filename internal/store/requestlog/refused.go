@@ -139,11 +139,11 @@ func (s *Store) CountRefusedRequests(ctx context.Context, tenant atrium.TenantID
 	return counts, err
 }
 
-// DeleteExpiredRefusedRequests deletes refused requests that are older than atrium.RefusedRequestLife, of up
-// to expiryTenants tenants after the given one; see deleteExpired.
+// DeleteExpiredRefusedRequests deletes refused requests that are older than atrium.RefusedRequestLife, of
+// some tenants: see kernel.DB.Expire.
 func (s *Store) DeleteExpiredRefusedRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
 	before := atrium.At(s.db.Now().Add(-atrium.RefusedRequestLife))
-	return s.deleteExpired(ctx, after, func(ctx context.Context, tenant atrium.TenantID) (more bool, err error) {
+	return s.db.Expire(ctx, after, func(ctx context.Context, tenant atrium.TenantID) (more bool, err error) {
 		return s.deleteOldest(ctx, tenant, "refused_requests", before)
 	})
 }

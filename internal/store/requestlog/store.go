@@ -25,8 +25,7 @@ type Store struct {
 func New(db *kernel.DB) *Store { return &Store{db, DefaultMaxReads} }
 
 const (
-	expiryTenants = 100 // tenants per call that deletes expired rows
-	expiryBatch   = 500 // rows per transaction
+	expiryBatch = 500 // rows per transaction
 )
 
 // A group has the rows of some tenants that one transaction stores.
@@ -75,29 +74,6 @@ func (s *Store) storeGroup(ctx context.Context, rows group, insert *engine.Batch
 		}
 		return nil
 	})
-}
-
-// deleteExpired calls expire for up to expiryTenants tenants after the given one, "" for the first, as long as
-// it reports that there is more. It returns the tenant to continue after, "" at the end. Tenants take turns,
-// with pauses (kernel.DB.InTurn). On an error it continues with the next tenant, and returns the first error.
-func (s *Store) deleteExpired(ctx context.Context, after atrium.TenantID, expire func(context.Context, atrium.TenantID) (more bool, err error)) (next atrium.TenantID, err error) {
-	tenants, err := s.db.TenantsAfter(ctx, after, expiryTenants)
-	if err != nil {
-		return after, err
-	}
-	if len(tenants) == expiryTenants {
-		next = tenants[len(tenants)-1]
-	}
-	if turnErr := s.db.InTurn(ctx, tenants, func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
-		more, tenantErr := expire(ctx, tenant)
-		if tenantErr != nil && err == nil {
-			err = fmt.Errorf("delete expired rows of %s: %w", tenant, tenantErr)
-		}
-		return more && tenantErr == nil, nil
-	}); turnErr != nil {
-		return after, turnErr
-	}
-	return next, err
 }
 
 // deleteOldest deletes a batch of a tenant's rows from before a time. It writes only if there are any, and

@@ -19,6 +19,7 @@ var attribution = []guarantee{
 	{"a name that no account or several accounts have leads to the unattributed account", nameOfNoneOrSeveral},
 	{"after a rename the new name finds the account and the old one does not", nameFollowsRename},
 	{"names in a transaction are resolved as before the transaction", namesBeforeDomains},
+	{"the account of a name is found before an entry goes to it", accountOfName},
 	{"entries without a usable claim go to one unattributed account", unattributedAccount},
 	{"the unattributed account is never found by a name", unattributedHasNoName},
 	{"an entry never names the unattributed account", unattributedStaysUnnamed},
@@ -203,6 +204,37 @@ func nameOfNoneOrSeveral(t *testing.T, e *env) {
 	if d := e.account(t, unattributed).Domain; d != atrium.UnattributedDomain {
 		t.Errorf("the account of unattributed entries has domain %q", d)
 	}
+}
+
+func accountOfName(t *testing.T, e *env) {
+	_, err := e.AccountOfName(t.Context(), e.tenant, "Acme")
+	wantCode(t, err, atrium.CodeNotFound) // the unattributed account is created by its first entry
+	e.as(e.newTenant(t)).record(t, atrium.Claim{Domain: "theirs.example", Name: "Acme"})
+	agree := func(name string) atrium.Account {
+		t.Helper()
+		found, err := e.AccountOfName(t.Context(), e.tenant, name)
+		if r := e.record(t, byName(name)); err != nil || r.AccountID != found.ID {
+			t.Errorf("%q is of %+v, %v, and its entry went to %s", name, found, err, r.AccountID)
+		}
+		return found
+	}
+	e.record(t, byName("Acme"))
+	if a := agree("acme"); a.Domain != atrium.UnattributedDomain {
+		t.Errorf("a name of no account leads to %s", a.Domain)
+	}
+	e.record(t, atrium.Claim{Domain: "a.example", Name: "Acme"})
+	if a := agree("ACME"); a.Domain != "a.example" {
+		t.Errorf("a name of one account leads to %s", a.Domain)
+	}
+	b := e.record(t, atrium.Claim{Domain: "b.example", Name: "acme"}).AccountID
+	if a := agree("Acme"); a.Domain != atrium.UnattributedDomain {
+		t.Errorf("a name of two accounts leads to %s", a.Domain)
+	}
+	e.eraseAccount(t, b)
+	if a := agree("Acme"); a.Domain != "a.example" {
+		t.Errorf("a name of one account and one that was erased leads to %s", a.Domain)
+	}
+	agree("")
 }
 
 func nameFollowsRename(t *testing.T, e *env) {

@@ -30,6 +30,17 @@ func (e *env) draft(t tb, claim atrium.Claim, changes ...draftOption) *atrium.Dr
 	return d
 }
 
+// keyDraft makes a draft that its key identifies, like a receiver.
+func (e *env) keyDraft(claim atrium.Claim, k string, changes ...draftOption) *atrium.Draft {
+	s := atrium.Submission{Source: "github", Type: atrium.DefaultType, Payload: []byte(`{}`), Claim: claim, IdempotencyKey: k}
+	for _, change := range changes {
+		change(&s)
+	}
+	d := canonical.KeyDraft(e.tenant, s)
+	d.ID = atrium.NewID[atrium.EntryID]()
+	return d
+}
+
 // append appends drafts in one transaction.
 func (e *env) append(t tb, drafts ...*atrium.Draft) []atrium.Outcome {
 	t.Helper()

@@ -26,6 +26,7 @@ var exports = []guarantee{
 	{"a slow export does not block writes, and ends despite them", exportEndsDespiteWrites},
 	{"an export ends with the error of emit or of its context", exportEndsWithError},
 	{"an export of an unknown tenant is NotFound", exportOfNoTenant},
+	{"an export changes no cached response", exportLeavesTheCache},
 }
 
 // wantOrder fails the test unless records are in the order of an export and refer only to earlier
@@ -416,4 +417,16 @@ func exportEndsWithError(t *testing.T, e *env) {
 func exportOfNoTenant(t *testing.T, e *env) {
 	err := e.Export(t.Context(), atrium.NewID[atrium.TenantID](), func(store.Record) error { return nil })
 	wantCode(t, err, atrium.CodeNotFound)
+}
+
+func exportLeavesTheCache(t *testing.T, e *env) {
+	e = e.fresh(t)
+	tag := string(e.tenant)
+	before, cached := e.CacheVersion(tag)
+	if err := e.Export(t.Context(), e.tenant, func(store.Record) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := e.CacheVersion(tag); cached && after != before {
+		t.Errorf("the version of a cache tag was %v and is %v", before, after)
+	}
 }

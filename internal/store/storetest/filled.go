@@ -25,6 +25,7 @@ type filled struct {
 // fill stores rows in every table.
 func (e *env) fill(t tb) (f filled) {
 	t.Helper()
+	e.enableEvents(t)
 	var moved atrium.EntryID // of the last account
 	for i := range 4 {
 		domain := fmt.Sprintf("filled%d.example", i)
@@ -71,6 +72,7 @@ func (e *env) fill(t tb) (f filled) {
 	}
 	f.undoable = report.Move.ID
 
+	e.sequence(t) // the events after these stay in the outbox
 	f.page = e.createPage(t)
 	e.schedule(t, f.page.ID, e.in(time.Hour), e.in(2*time.Hour))
 	f.audience = e.createAudience(t, f.page.ID, "Visitors")
@@ -98,6 +100,10 @@ func (e *env) fill(t tb) (f filled) {
 	e.countAll(t)
 	e.sql(t, "INSERT INTO erasures (tenant_id, account_id, requested_at) VALUES ($1, $2, $3)", storedID(e.tenant), storedID(atrium.NewID[atrium.AccountID]()), int64(0))
 	e.sql(t, "INSERT INTO tenant_deletions (tenant_id, actor, deleted_rows, deleted_entries) VALUES ($1, $2, $3, $4)", storedID(e.tenant), "key_test", int64(0), int64(0))
+	e.fillWebhooks(t)
+	receiver := e.newReceiver(t, nil)
+	e.quarantine(t, receiver, `{"to":"`+person+`"}`)
+	e.quarantine(t, receiver, `{"to":"somebody else"}`)
 	e.storeRefused(t, e.newRefused())
 	e.storeReads(t, e.newRead(func(r *atrium.Read) { r.At -= atrium.Time((atrium.ReadLife - 2*days).Microseconds()) }))
 	for table, rows := range e.dump(t) {
@@ -120,6 +126,19 @@ func (e *env) fillOptional(t tb, account atrium.AccountID) {
 	entry.Source = "optional"
 	entry.Claim, entry.OccurredAt = byID(account), pointer(entry.CreatedAt-1000)
 	e.put(t, p, page, u, published(e.newVersion(u, 1)), entry)
+}
+
+// fillWebhooks stores a webhook with deliveries and a replay.
+func (e *env) fillWebhooks(t tb) {
+	t.Helper()
+	w := e.newWebhook(t, nil)
+	e.replay(t, w, 1, false)
+	lease := e.claim(t, w.ID)
+	event := &e.feed(t, 0, 1)[0]
+	if err := e.ScheduleReplay(t.Context(), lease, e.replay(t, w, 1, false).ID, 1, nil); err != nil {
+		t.Fatalf("schedule a replay: %v", err)
+	}
+	e.results(t, lease, 1, 0, e.attempted(event, atrium.DeliverySucceeded))
 }
 
 // fillPerson stores what a rule about a person selects.

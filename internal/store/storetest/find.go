@@ -63,7 +63,7 @@ func (e *env) wantFound(t tb, f atrium.EntryFilter, want ...atrium.EntryID) {
 const importRequest = "req_0123456789abcdefghjkmnpqrs"
 
 var (
-	submitters = []string{"", "key_0000000000000000000000000a", "key_zzzzzzzzzzzzzzzzzzzzzzzzzz", atrium.ActorCommandLine, atrium.ActorImport}
+	submitters = []string{"", "key_0000000000000000000000000a", "key_zzzzzzzzzzzzzzzzzzzzzzzzzz", "receiver_0000000000000000000000000a", atrium.ActorCommandLine, atrium.ActorImport}
 	requestIDs = []string{"", "req_zzzzzzzzzzzzzzzzzzzzzzzzzz", "req_", "!", "eighteen-characters", "just-18-characters", "req_ZZZZZZZZZZZZZZZZZZZZZZZZZZ", strings.Repeat("~", 128)}
 )
 

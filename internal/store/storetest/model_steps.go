@@ -24,6 +24,7 @@ type pair struct {
 	t      *rapid.T
 	models [2]*tenantModel
 	drafts [2][]*atrium.Draft // appended earlier
+	events eventModel         // of the first tenant; the other one has none
 	cached map[string]cachedRead
 }
 
@@ -34,7 +35,10 @@ type cachedRead struct {
 }
 
 func newPair(e *env, t *rapid.T) *pair {
-	return &pair{env: e, t: t, models: [2]*tenantModel{newTenantModel(e.newTenant(t)), newTenantModel(e.newTenant(t))}, cached: map[string]cachedRead{}}
+	return &pair{
+		env: e, t: t, models: [2]*tenantModel{newTenantModel(e.withEvents(t).tenant), newTenantModel(e.newTenant(t))},
+		cached: map[string]cachedRead{}, events: eventModel{},
+	}
 }
 
 func storeIsLikeModel(t *testing.T, e *env) {
@@ -119,6 +123,7 @@ func (p *pair) append() {
 		return
 	}
 	got := p.env.append(p.t, all...)
+	p.events.append(p.models[0].tenant, all, got)
 	for _, r := range p.models {
 		var drafts []*atrium.Draft
 		var outcomes []atrium.Outcome
@@ -258,6 +263,7 @@ func (p *pair) compare() {
 		}
 		p.comparePages(e, r)
 	}
+	p.compareEvents()
 }
 
 // compareCached checks that a read returns the same as before while the version of its cache tag

@@ -42,6 +42,8 @@ func (e *env) exportPerson(t tb, request atrium.ErasureRequest) (records []store
 			want.Moves++
 		case *atrium.AuditRow:
 			want.AuditRecords++
+		case *atrium.QuarantinedDelivery:
+			want.Quarantined++
 		}
 		return nil
 	}, func() error { return nil })
@@ -347,13 +349,13 @@ func personExportAudited(t *testing.T, e *env) {
 	if err := e.BeginPersonExport(t.Context(), e.change(), atrium.ErasureRequest{AccountID: a.ID, Rule: personal()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.CompletePersonExport(t.Context(), e.change(), atrium.PersonExport{Prospects: 1, Entries: 2, Moves: 3, AuditRecords: 4}); err != nil {
+	if err := e.CompletePersonExport(t.Context(), e.change(), atrium.PersonExport{Prospects: 1, Entries: 2, Moves: 3, AuditRecords: 4, Quarantined: 5}); err != nil {
 		t.Fatal(err)
 	}
 	wantCode(t, e.BeginPersonExport(t.Context(), e.change(), atrium.ErasureRequest{AccountID: atrium.NewID[atrium.AccountID](), Rule: personal()}), atrium.CodeNotFound)
 	want := []string{
 		`person.export {"accountId":"` + string(b.ID) + `","conditions":["prospectEmail","text"]}`,
-		`person.export.complete {"accountLogs":2,"auditRecords":4,"moves":3,"prospects":1}`,
+		`person.export.complete {"accountLogs":2,"auditRecords":4,"moves":3,"prospects":1,"quarantined":5}`,
 	}
 	if got := e.auditLines(t, string(e.tenant)); len(got) < 2 || !slices.Equal(got[len(got)-2:], want) { // after imports
 		t.Errorf("the audit log has %q, want %q", got, want)

@@ -175,13 +175,13 @@ func personsInTurn(t *testing.T, e *env) {
 		small.record(t, byDomain("b.example"), payload(`{"to":"jane.doe@example.com"}`))
 		request := atrium.ErasureRequest{Rule: atrium.ErasureRule{Text: person}}
 		first, second := large.startErasure(t, request), small.startErasure(t, request)
-		if _, err := e.interruptedAfter(2).RunErasures(t.Context()); !errors.Is(err, errOnPurpose) {
+		if _, err := e.interruptedAfter(4).RunErasures(t.Context()); !errors.Is(err, errOnPurpose) { // of the quarantine and of entries
 			t.Errorf("a killed node: %v", err)
 		}
 		one, err := large.FindErasure(t.Context(), large.tenant, first.ID)
 		other, err2 := small.FindErasure(t.Context(), small.tenant, second.ID)
 		if err := errors.Join(err, err2); err != nil || one.Entries == 0 || one.Entries == 1000 || other.Entries != 1 {
-			t.Errorf("two transactions have erased %d entries and %d, %v", one.Entries, other.Entries, err)
+			t.Errorf("four transactions have erased %d entries and %d, %v", one.Entries, other.Entries, err)
 		}
 		if done := large.finishErasure(t, first.ID); done.Entries != 1000 {
 			t.Errorf("erased %d", done.Entries)

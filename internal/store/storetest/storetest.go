@@ -90,8 +90,11 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"tombstones", tombstones},
 		{"persons", slices.Concat(persons, personExports)},
 		{"retention", retention},
+		{"webhooks", tenantWebhooks},
+		{"receivers", tenantReceivers},
 		{"summaries", summaryTemplates},
 		{"counts", counts},
+		{"events", slices.Concat(tenantEvents, eventContents, eventOrder, keyNotices)},
 		{"requestlog", slices.Concat(refusedRequests, personalReads)},
 		{"pages", slices.Concat(pages, pageChanges, pageSizesBounded)},
 		{"schedules", schedules},
@@ -154,6 +157,7 @@ func newEnv(t *testing.T, e Engine, open func() engine.DB, db engine.DB) *env {
 	t.Helper()
 	c := &clock{at: start}
 	env := &env{Store: store.New(db, c.now), clock: c, engine: e, open: open, db: db}
+	env.UseSecrets(testKeys())
 	env.tenant = env.newTenant(t)
 	return env
 }
@@ -170,6 +174,7 @@ func (e *env) node() *env {
 	other := *e
 	other.db = e.open()
 	other.Store = store.New(other.db, e.clock.now)
+	other.UseSecrets(testKeys())
 	return &other
 }
 

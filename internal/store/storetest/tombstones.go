@@ -18,6 +18,7 @@ import (
 
 var tombstones = []guarantee{
 	{"a request of an erased entry is replayed, and another one with its key is refused, before and after the entry is deleted", erasedReplays},
+	{"an entry that its key identifies is replayed after its erasure, also in a copy of its tombstone, whatever the request has", erasedByKeyReplays},
 	{"every node replays a request of an entry that another node has erased", erasedReplaysOnNodes},
 	{"an append with the key of an entry that is being erased changes no rows", erasedReplayWritesNothing},
 	{"an exported tombstone replays in another database, and is exported unchanged", tombstoneTravels},
@@ -83,6 +84,43 @@ func erasedReplays(t *testing.T, e *env) {
 	}
 	if r := e.as(e.newTenant(t)).record(t, byDomain("a.example"), key("k")); r.Replayed {
 		t.Error("the key of another tenant was replayed")
+	}
+}
+
+func erasedByKeyReplays(t *testing.T, e *env) {
+	claim := byDomain("a.example")
+	first := receipts(t, e.append(t, e.keyDraft(claim, "in:event")))[0]
+	e.importManyEntries(t, first.AccountID)
+	if e.interrupted().erase(t, first.AccountID) {
+		t.Fatal("everything is deleted in the first transaction")
+	}
+	for _, deleted := range []bool{false, true} {
+		if deleted {
+			e.eraseAll(t)
+		}
+		e.wantErasedByKeyReplays(t, first, "in:event")
+		e.node().wantErasedByKeyReplays(t, first, "in:event")
+	}
+	there := e.fresh(t)
+	there.put(t, copied(e.records(t))...)
+	there.wantErasedByKeyReplays(t, first, "in:event")
+}
+
+// wantErasedByKeyReplays fails the test unless any request that the key of a receipt identifies is replayed, and stores
+// nothing, and one that its content identifies is refused.
+func (e *env) wantErasedByKeyReplays(t tb, first atrium.Receipt, k string) {
+	t.Helper()
+	outcomes := e.append(t, e.keyDraft(byDomain("a.example"), k), e.keyDraft(byDomain("other.example"), k, payload(`{"attempt":2}`)),
+		e.draft(t, byDomain("a.example"), key(k)))
+	for _, o := range outcomes[:2] {
+		if o.Err != nil {
+			t.Fatalf("a request with the key of an erased entry: %v", o.Err)
+		}
+		wantReplay(t, o.Receipt, first)
+	}
+	wantCode(t, outcomes[2].Err, atrium.CodeIdempotencyKeyReused)
+	if found, _, err := e.Accounts(t.Context(), e.tenant, atrium.AccountFilter{Domain: "other.example"}, atrium.AccountsNewest, nil, 1); err != nil || len(found) > 0 {
+		t.Errorf("a replay made the account %v, %v", found, err)
 	}
 }
 

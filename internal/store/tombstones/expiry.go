@@ -2,17 +2,14 @@ package tombstones
 
 import (
 	"context"
-	"fmt"
 
 	"atrium"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
 )
 
-const (
-	expiryTenants = 100 // tenants per call of DeleteExpired
-	expiryBatch   = 500 // tombstones per transaction
-)
+// expiryBatch is how many tombstones a transaction deletes.
+const expiryBatch = 500
 
 // A Store deletes expired tombstones. It is safe for concurrent use.
 type Store struct{ db *kernel.DB }
@@ -20,29 +17,13 @@ type Store struct{ db *kernel.DB }
 // New returns a Store on a database.
 func New(db *kernel.DB) *Store { return &Store{db} }
 
-// DeleteExpiredTombstones deletes expired tombstones of up to expiryTenants tenants after the given
-// one, "" for the first. It returns the tenant to continue after, "" at the end. Tenants take turns,
-// with pauses (kernel.DB.InTurn). On an error it continues with the next tenant, and returns the first
-// error. Until it is deleted, an expired tombstone still works.
+// DeleteExpiredTombstones deletes expired tombstones of some tenants: see kernel.DB.Expire. Until it is
+// deleted, an expired tombstone still works.
 func (s *Store) DeleteExpiredTombstones(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
-	tenants, err := s.db.TenantsAfter(ctx, after, expiryTenants)
-	if err != nil {
-		return after, err
-	}
-	if len(tenants) == expiryTenants {
-		next = tenants[len(tenants)-1]
-	}
 	now := int64(atrium.At(s.db.Now()))
-	if turnErr := s.db.InTurn(ctx, tenants, func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
-		more, tenantErr := s.deleteExpiredOf(ctx, tenant, now)
-		if tenantErr != nil && err == nil {
-			err = fmt.Errorf("delete expired tombstones of %s: %w", tenant, tenantErr)
-		}
-		return more && tenantErr == nil, nil
-	}); turnErr != nil {
-		return after, turnErr
-	}
-	return next, err
+	return s.db.Expire(ctx, after, func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
+		return s.deleteExpiredOf(ctx, tenant, now)
+	})
 }
 
 // deleteExpiredOf deletes a batch of a tenant's expired tombstones. It writes only if there are any, and

@@ -135,10 +135,11 @@ func (s *Server) Bin() string { return s.bin }
 // Create creates an empty database and returns its URL.
 func (s *Server) Create(name string) (url string, err error) {
 	// template0 accepts no connections, so none can block copying it.
-	return s.copyDatabase("template0", name)
+	return s.Copy("template0", name)
 }
 
-func (s *Server) copyDatabase(from, name string) (url string, err error) {
+// Copy creates a copy of a database to which nobody is connected, and returns its URL.
+func (s *Server) Copy(from, name string) (url string, err error) {
 	return s.url(name), s.exec("CREATE DATABASE " + name + " TEMPLATE " + from)
 }
 
@@ -168,7 +169,7 @@ func (s *Server) NewCopy(tb testing.TB, fill func(url string) error) (url string
 func (s *Server) newDatabase(tb testing.TB, from string) (url string) {
 	tb.Helper()
 	name := "test" + strconv.FormatInt(s.databases.Add(1), 10)
-	url, err := s.copyDatabase(from, name)
+	url, err := s.Copy(from, name)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -38,6 +38,12 @@ const (
 	truncateWait     = 5 * time.Millisecond // maximum wait for readers; blocks writes
 	truncatePause    = 20 * time.Millisecond
 	checkpointWait   = time.Second // maximum wait for another process's checkpoint
+
+	// When readers block a purge, long reads must end for readersEnd, unless it succeeds before: the purge
+	// is tried again within seconds. They are asked at most once in readersEndEvery, because a backup
+	// does not end.
+	readersEnd      = 15 * time.Second
+	readersEndEvery = time.Minute
 )
 
 var (
@@ -171,12 +177,23 @@ func (db *database) truncateWAL(ctx context.Context) error {
 		err := <-truncated
 		if errors.Is(err, errReadersActive) {
 			tries++
+			if now := time.Now().UnixNano(); now-db.purgeBlockedAt.Load() > int64(readersEndEvery) {
+				db.purgeBlockedAt.Store(now)
+			}
+		} else if err == nil {
+			db.purgedAt.Store(time.Now().UnixNano())
 		}
 		if !isBlocked(err) || tries == maxTruncateTries || time.Now().After(deadline) {
 			return err
 		}
 		time.Sleep(truncatePause)
 	}
+}
+
+// purgeBlocked reports whether reads must end because they block a purge.
+func (db *database) purgeBlocked() bool {
+	at := db.purgeBlockedAt.Load()
+	return at > db.purgedAt.Load() && time.Now().UnixNano()-at < int64(readersEnd)
 }
 
 // isBlocked reports whether readers or another process blocked a checkpoint.

@@ -114,6 +114,9 @@ func TestAReadTransactionOlderThanADeletionBlocksAPurge(t *testing.T) {
 		if err := db.Purge(t.Context(), 0); engine.ClassOf(err) != engine.Unavailable {
 			t.Errorf("during the read: %v", err)
 		}
+		if !db.Stats().WALBlocked {
+			t.Error("long reads are not asked to end, although one blocks a purge")
+		}
 		script(t, db, "INSERT INTO t VALUES (randomblob(8), 0, '')")
 		return nil
 	}); err != nil {
@@ -121,6 +124,9 @@ func TestAReadTransactionOlderThanADeletionBlocksAPurge(t *testing.T) {
 	}
 	if err := db.Purge(t.Context(), 0); err != nil {
 		t.Error(err)
+	}
+	if db.Stats().WALBlocked {
+		t.Error("long reads are still asked to end after the purge")
 	}
 	if left := remnants(); len(left) > 0 {
 		t.Errorf("left: %v", left)

@@ -78,6 +78,8 @@ type database struct {
 	truncateRequests chan chan<- error // checkpointLoop truncates the WAL and sends the result
 	blockingPages    atomic.Int64      // WAL length in pages from which a checkpoint takes writeLock
 	walBlocked       atomic.Bool       // readers keep a WAL of maxWALPages or more from being reset
+	purgeBlockedAt   atomic.Int64      // when readers last blocked a purge, at most once in readersEndEvery; nanoseconds since 1970
+	purgedAt         atomic.Int64      // when the WAL was last truncated for a purge; nanoseconds since 1970
 	background       sync.WaitGroup
 
 	closing   chan struct{} // closed by Close; ends all waits
@@ -394,7 +396,7 @@ func (db *database) Stats() engine.Stats {
 	if db.writeLock.held() {
 		connections++
 	}
-	return engine.Stats{Connections: connections, WALBytes: db.walPages.Load() * pageBytes, WALBlocked: db.walBlocked.Load()}
+	return engine.Stats{Connections: connections, WALBytes: db.walPages.Load() * pageBytes, WALBlocked: db.walBlocked.Load() || db.purgeBlocked()}
 }
 
 // Snapshot acquires the write lock once, so that writes that began before it are committed. It

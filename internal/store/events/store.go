@@ -1,0 +1,156 @@
+// Package events keeps the events of tenants: it gives them positions, reads them with their contents, and
+// deletes them when they expire.
+package events
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"atrium"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+	"atrium/internal/store/migrations"
+)
+
+// A Store keeps events. It is safe for concurrent use.
+type Store struct {
+	db   *kernel.DB
+	wake func(tx engine.Tx, tenant atrium.TenantID) error
+
+	// EventRetention is how long events are stored. 0 means atrium.MinEventRetention.
+	EventRetention time.Duration
+
+	sweep     sweep
+	sequenced atomic.Int64
+
+	mu      sync.Mutex
+	waiting map[atrium.TenantID]chan struct{} // guarded by mu; see EventsChanged
+}
+
+// New returns a Store on a database. If wake is not nil, each transaction that gives positions to events of a
+// tenant calls it at its end, with the row of the tenant in event_feeds locked.
+func New(db *kernel.DB, wake func(tx engine.Tx, tenant atrium.TenantID) error) *Store {
+	return &Store{db: db, wake: wake}
+}
+
+// EventSettings returns the settings of a tenant. It returns NotFound if the tenant does not exist.
+func (s *Store) EventSettings(ctx context.Context, tenant atrium.TenantID) (settings atrium.EventSettings, err error) {
+	err = s.db.Read(ctx, func(tx engine.Tx) error {
+		if err := kernel.RequireTenantIn(tx, tenant); err != nil {
+			return err
+		}
+		settings, err = findSettings(tx.Query, tenant)
+		return err
+	})
+	return settings, err
+}
+
+func findSettings(query kernel.QueryFunc, tenant atrium.TenantID) (atrium.EventSettings, error) {
+	settings := atrium.EventSettings{TenantID: tenant, Oldest: 1, Next: 1}
+	args := engine.Args{kernel.IDArg(tenant)}
+	if err := query("SELECT enabled, enabled_at, next_position FROM event_feeds WHERE tenant_id = $1", args, func(r engine.Row) error {
+		settings.Enabled, settings.EnabledAt, settings.Next = r.Int(0) == 1, kernel.TimeAt(r, 1), r.Int(2)
+		return nil
+	}); err != nil {
+		return settings, err
+	}
+	settings.Oldest = settings.Next
+	err := query("SELECT first_position FROM event_log WHERE tenant_id = $1 ORDER BY first_position LIMIT 1", args, func(r engine.Row) error {
+		settings.Oldest = r.Int(0)
+		return nil
+	})
+	return settings, err
+}
+
+// SetEventSettings enables or disables the events of the tenant of the change, and returns its settings. It
+// first calls check with the current ones; an error of check ends the call. Transactions that begin after it
+// has returned cause events, or none. It returns NotFound if the tenant does not exist, and Conflict if nodes of
+// a release without events may still run.
+func (s *Store) SetEventSettings(ctx context.Context, c atrium.Change, enabled bool, check func(atrium.EventSettings) error) (atrium.EventSettings, error) {
+	settings, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (settings atrium.EventSettings, err error) {
+		if _, err := LockHead(tx, c.TenantID); err != nil {
+			return settings, err
+		}
+		if settings, err = findSettings(tx.Query, c.TenantID); err != nil {
+			return settings, err
+		}
+		if err := check(settings); err != nil {
+			return settings, err
+		}
+		if err := setEnabled(tx, enabled); err != nil {
+			return settings, err
+		}
+		return findSettings(tx.Query, c.TenantID)
+	})
+	return settings, err
+}
+
+// Enable enables the events of the tenant of a change, unless they are enabled, and locks the row of the tenant in
+// event_feeds. It returns Conflict if nodes of a release without events may still run.
+func Enable(tx *kernel.Mutation) error { return setEnabled(tx, true) }
+
+func setEnabled(tx *kernel.Mutation, enabled bool) error {
+	id := tx.Change.TenantID
+	head, err := LockHead(tx, id)
+	if err != nil {
+		return err
+	}
+	was, err := kernel.EventsEnabled(tx.Query, id)
+	if err != nil || was == enabled {
+		return err
+	}
+	if !enabled {
+		tx.RecordDetail("events.disable", string(id), map[string]any{})
+		_, err = tx.Exec("UPDATE event_feeds SET enabled = 0 WHERE tenant_id = $1", kernel.IDArg(id))
+		return err
+	}
+	if finished, err := kernel.FinishedAt(tx.Query); err != nil {
+		return err
+	} else if finished < migrations.Events {
+		return atrium.Errorf(atrium.CodeConflict, "Nodes of the previous release may still run. End the upgrade with atrium migrate --finish first.")
+	}
+	tx.RecordDetail("events.enable", string(id), map[string]any{})
+	if head == 0 {
+		_, err = tx.Exec("INSERT INTO event_feeds (tenant_id, enabled, enabled_at, next_position) VALUES ($1, $2, $3, $4)",
+			kernel.IDArg(id), int64(1), int64(tx.At), int64(1))
+		return err
+	}
+	_, err = tx.Exec("UPDATE event_feeds SET enabled = 1, enabled_at = $1 WHERE tenant_id = $2", int64(tx.At), kernel.IDArg(id))
+	return err
+}
+
+// LockHead locks the row of a tenant in event_feeds: until the transaction ends, no event of the tenant gets a
+// position, and its events are neither enabled nor disabled. It returns the position of the next event, or 0 if
+// there is no such row: the tenant never had events.
+func LockHead(tx engine.Tx, tenant atrium.TenantID) (next int64, err error) {
+	err = tx.Lock("SELECT next_position FROM event_feeds WHERE tenant_id = $1", engine.Args{kernel.IDArg(tenant)}, func(r engine.Row) error {
+		next = r.Int(0)
+		return nil
+	})
+	return next, err
+}
+
+// EventsChanged returns a channel that is closed when this process next gives positions to events of a tenant.
+// Other processes do so, too.
+func (s *Store) EventsChanged(tenant atrium.TenantID) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == nil {
+		s.waiting = map[atrium.TenantID]chan struct{}{}
+	}
+	if s.waiting[tenant] == nil {
+		s.waiting[tenant] = make(chan struct{})
+	}
+	return s.waiting[tenant]
+}
+
+func (s *Store) changed(tenant atrium.TenantID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if waiting := s.waiting[tenant]; waiting != nil {
+		close(waiting)
+		delete(s.waiting, tenant)
+	}
+}

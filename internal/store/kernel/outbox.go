@@ -1,0 +1,110 @@
+package kernel
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// A transaction that causes events of a tenant stores references to them in its outbox, if the tenant has
+// events enabled. It reads the switch itself, so that no event is missing because of a stale one. Package
+// store/events then gives them positions.
+
+var enabledFeeds = engine.NewBatch(`SELECT batch.tenant_id FROM batch JOIN event_feeds f ON f.tenant_id = batch.tenant_id
+	WHERE f.enabled = 1`, "tenant_id bytea")
+
+// PipelineEventSwitches calls enabled for each of the tenants that has events enabled, before the next
+// statement returns.
+func PipelineEventSwitches(tx engine.Tx, tenants []atrium.TenantID, enabled func(atrium.TenantID)) error {
+	rows := make([]engine.Args, len(tenants))
+	for i, tenant := range tenants {
+		rows[i] = engine.Args{IDArg(tenant)}
+	}
+	return tx.PipelineQuery(enabledFeeds, rows, func(r engine.Row) { enabled(IDAt[atrium.TenantID](r, 0)) })
+}
+
+// EventsEnabled reports whether a tenant has events enabled.
+func EventsEnabled(query QueryFunc, tenant atrium.TenantID) (enabled bool, err error) {
+	err = query("SELECT enabled FROM event_feeds WHERE tenant_id = $1", engine.Args{IDArg(tenant)}, func(r engine.Row) error {
+		enabled = r.Int(0) == 1
+		return nil
+	})
+	return enabled, err
+}
+
+var insertOutbox = engine.NewBatch(`INSERT INTO event_outbox (tenant_id, at, outbox_id, refs)
+	SELECT batch.tenant_id, at, outbox_id, refs FROM batch`, "tenant_id bytea", "at bigint", "outbox_id bytea", "refs bytea")
+
+// A TenantEvents has the events of a tenant that a transaction causes, at least one.
+type TenantEvents struct {
+	Tenant atrium.TenantID
+	At     atrium.Time
+	Refs   []EventRef // in the order of their positions
+}
+
+// WriteOutbox stores events of tenants that have them enabled. It takes no round trip: the statement is sent
+// with the next one or the commit. After the commit, the caller passes the tenants to DB.Events.Add.
+func WriteOutbox(tx engine.Tx, all ...TenantEvents) error {
+	rows := make([]engine.Args, len(all))
+	for i := range all {
+		e := &all[i]
+		rows[i] = engine.Args{IDArg(e.Tenant), int64(e.At), IDArg(atrium.NewID[atrium.EventID]()), EncodeEventRefs(e.Refs)}
+	}
+	return tx.PipelineExec(insertOutbox, rows)
+}
+
+// PendingEvents has the tenants whose outboxes this process has written to, or found rows in. The zero
+// value is empty. It is safe for concurrent use.
+type PendingEvents struct {
+	mu      sync.Mutex
+	tenants map[atrium.TenantID]bool // guarded by mu
+	added   chan struct{}            // guarded by mu; closed by Add while a call of Take waits; nil while none does
+}
+
+// Add adds a tenant. Call it after the commit.
+func (p *PendingEvents) Add(tenant atrium.TenantID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tenants == nil {
+		p.tenants = map[atrium.TenantID]bool{}
+	}
+	p.tenants[tenant] = true
+	if p.added != nil {
+		close(p.added)
+		p.added = nil
+	}
+}
+
+// Take removes all tenants and returns them, in no particular order. If there is none, it waits for one up to
+// a duration, or until ctx ends. Only one call may wait at a time.
+func (p *PendingEvents) Take(ctx context.Context, wait time.Duration) []atrium.TenantID {
+	tenants, added := p.take()
+	if len(tenants) > 0 {
+		return tenants
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-added:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	tenants, _ = p.take()
+	return tenants
+}
+
+func (p *PendingEvents) take() (tenants []atrium.TenantID, added <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for tenant := range p.tenants {
+		tenants = append(tenants, tenant)
+	}
+	clear(p.tenants)
+	if p.added == nil {
+		p.added = make(chan struct{})
+	}
+	return tenants, p.added
+}

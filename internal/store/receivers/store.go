@@ -1,0 +1,30 @@
+// Package receivers stores receivers, their secrets, and their deliveries in quarantine.
+//
+// A receiver belongs to one tenant. Requests to it name only the receiver, so the shared table receiver_tenants has
+// the tenant; all other statements name it.
+//
+// A tenant has a bounded number of deliveries in quarantine, and of bytes of them. Each transaction that adds or deletes some
+// changes the tenant's row in quarantine_totals, which is counted again before a delivery is refused. A receiver with
+// deliveries in quarantine is not deleted. Transactions lock the receiver first, then its deliveries in the order
+// of their identifiers, then the totals, then the head of the audit log.
+package receivers
+
+import (
+	"time"
+
+	"atrium"
+	"atrium/internal/store/kernel"
+)
+
+// A Store stores receivers and what they have in quarantine. It is safe for concurrent use.
+type Store struct {
+	db *kernel.DB
+
+	// QuarantineRetention is how long deliveries are in quarantine before they are deleted. Set it before the first call.
+	QuarantineRetention time.Duration
+}
+
+// New returns a Store on a database.
+func New(db *kernel.DB) *Store {
+	return &Store{db: db, QuarantineRetention: atrium.DefaultQuarantineRetention}
+}
