@@ -20,11 +20,19 @@ var manage []byte
 //go:embed content.yaml
 var content []byte
 
+//go:embed receive.yaml
+var receive []byte
+
+//go:embed events.yaml
+var events []byte
+
 // The documents. No document refers to another one.
 var (
 	External = document("openapi.yaml", external) // of the external API, /v0
 	Manage   = document("manage.yaml", manage)    // of the management API, /manage/v0
 	Content  = document("content.yaml", content)  // of the content API, /content/v0
+	Receive  = document("receive.yaml", receive)  // of the addresses of receivers, /in
+	Events   = document("events.yaml", events)    // of what the server sends to webhooks
 )
 
 // A Document describes one API.

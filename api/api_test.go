@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -133,7 +134,7 @@ func TestEveryComponentIsUsed(t *testing.T) {
 }
 
 func TestOperationsSayWhatTheyNeedAndHowTheyFail(t *testing.T) {
-	onEveryDocument(t, func(t *testing.T, d Document) {
+	onEveryAPI(t, func(t *testing.T, d Document) {
 		seen := make(map[string]bool)
 		for path, item := range d.tree(t)["paths"].(object) {
 			if item.(object)["head"] != nil {
@@ -179,6 +180,9 @@ func failures(op object) []string {
 	if op["requestBody"] != nil {
 		want = append(want, "400", "413", "415")
 	}
+	if id := op["operationId"]; id == "receive" { // takes any media type
+		want = slices.DeleteFunc(want, func(status string) bool { return status == "415" })
+	}
 	return want
 }
 
@@ -208,7 +212,7 @@ func TestEveryOperationOfTheExternalAPINeedsItsScope(t *testing.T) {
 // The validator accepts each example as a response with its status, and no problem as a
 // response with another status.
 func TestEveryDocumentedResponseIsValid(t *testing.T) {
-	onEveryDocument(t, func(t *testing.T, d Document) {
+	onEveryAPI(t, func(t *testing.T, d Document) {
 		d = d.strict(t)
 		v := d.newValidator(t)
 		count := 0

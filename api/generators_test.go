@@ -63,7 +63,7 @@ func TestComponentsHaveDifferentNames(t *testing.T) {
 }
 
 func TestEveryErrorHasTheSameSchema(t *testing.T) {
-	onEveryDocument(t, func(t *testing.T, d Document) {
+	onEveryAPI(t, func(t *testing.T, d Document) {
 		errors := 0
 		walk(d.tree(t), "", func(at string, node object) {
 			if media, ok := node["application/problem+json"].(object); ok {
@@ -106,6 +106,7 @@ func TestStrictSchemasDifferFromTheServedOnes(t *testing.T) {
 		{Manage, "RefusedAccountLog", `{"status":401,"code":"unauthenticated","detail":"a"}`, true, false},
 		{Manage, "NewAccountLogs", `{"entries":[1]}`, false, true},
 		{Manage, "NewKey", `{"name":"a","scopes":["content:read","pages:read"]}`, true, false},
+		{Manage, "NewKey", `{"name":"a","scopes":["manage:events","pages:read"]}`, true, false},
 		{Manage, "NewKey", `{"name":"a","origins":[]}`, true, false},
 		{Manage, "NewKey", `{"name":"a","scopes":["pages:read"],"origins":[]}`, true, false},
 		{Content, "Fault", `{"detail":"a"}`, true, false},

@@ -26,7 +26,14 @@ import (
 // onEveryDocument runs a test for each document as it is served.
 func onEveryDocument(t *testing.T, test func(t *testing.T, d Document)) {
 	t.Helper()
-	for _, d := range []Document{External, Manage, Content} {
+	onEveryAPI(t, test)
+	t.Run(Events.name, func(t *testing.T) { test(t, Events) })
+}
+
+// onEveryAPI runs a test for each document of operations that the server has.
+func onEveryAPI(t *testing.T, test func(t *testing.T, d Document)) {
+	t.Helper()
+	for _, d := range []Document{External, Manage, Content, Receive} {
 		t.Run(d.name, func(t *testing.T) { test(t, d) })
 	}
 }

@@ -33,6 +33,8 @@ var views = []view{
 	{"/docs", "External API", "/openapi", api.External, "ATRIUM_KEY"},
 	{"/docs/manage", "Management API", "/manage/openapi", api.Manage, "ATRIUM_MANAGE_KEY"},
 	{"/docs/content", "Content API", "/content/openapi", api.Content, "ATRIUM_SITE_KEY"},
+	{"/docs/receive", "Receivers", "/receive/openapi", api.Receive, ""},
+	{"/docs/events", "Events", "/events/openapi", api.Events, ""},
 }
 
 // Documents returns the handlers of the documents by path.

@@ -40,7 +40,7 @@ type operation struct {
 	Body                      *body
 	Successes                 []response
 	Others                    []response // without a body, or errors
-	Curl                      string
+	Curl                      string     // "" for a webhook
 }
 
 // A parameter is a part of a path or query, or a header.
@@ -93,7 +93,8 @@ func newDocument(root node, key string) document {
 // methods are in the order in which a page shows those of a path.
 var methods = []string{"get", "post", "put", "patch", "delete", "options"}
 
-// operationsOf returns the operations with a tag, in the order of their paths in the document.
+// operationsOf returns the operations with a tag, in the order of their paths in the document. Those of webhooks
+// have the name of the webhook as path, and no command: the server sends them.
 func operationsOf(root node, tag, key string) (all []operation) {
 	keyless := slices.ContainsFunc(root.at("security").items(), func(way node) bool {
 		for range way.members() {
@@ -101,6 +102,11 @@ func operationsOf(root node, tag, key string) (all []operation) {
 		}
 		return true
 	})
+	for name, item := range root.at("webhooks").members() {
+		if op := item.at("post"); slices.Contains(op.at("tags").texts(), tag) {
+			all = append(all, newOperation("post", name, item, op))
+		}
+	}
 	for path, item := range root.at("paths").members() {
 		for _, method := range methods {
 			if op := item.at(method); slices.Contains(op.at("tags").texts(), tag) {

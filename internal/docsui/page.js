@@ -159,7 +159,8 @@ async function read(response) {
 
 for (const operation of operations) {
   operation.addEventListener("toggle", () => {
-    if (operation.open && !one(".try", operation)) one(".curl", operation).after(buildForm(operation));
+    const command = one(".curl", operation); // none for a webhook, which the server calls
+    if (operation.open && command && !one(".try", operation)) command.after(buildForm(operation));
   });
 }
 one("#key").addEventListener("input", () => one("#key").setCustomValidity(""));
