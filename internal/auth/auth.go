@@ -28,9 +28,10 @@ const maxCached = 10_000
 
 // A Principal is the authenticated caller of a request. The request can access its tenant only.
 type Principal struct {
-	TenantID atrium.TenantID // "" for an operator who has not named a tenant
-	KeyID    atrium.KeyID    // "" for a user, and for the command line with direct database access
-	UserID   atrium.UserID   // of the console; "" for a key
+	TenantID atrium.TenantID   // "" for an operator who has not named a tenant
+	KeyID    atrium.KeyID      // "" for a user, and for the command line with direct database access
+	UserID   atrium.UserID     // of the console; "" for a key
+	Receiver atrium.ReceiverID // of a delivery, which has no key; else ""
 	Scopes   atrium.Scopes
 	Operator bool     // an operator key: each request names its tenant
 	Origins  []string // of the key: do not modify
@@ -41,6 +42,8 @@ func (p *Principal) Actor() string {
 	switch {
 	case p.UserID != "":
 		return string(p.UserID)
+	case p.Receiver != "":
+		return string(p.Receiver)
 	case p.KeyID != "":
 		return string(p.KeyID)
 	}

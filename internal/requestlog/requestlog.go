@@ -46,7 +46,7 @@ func New(store Store, now func() time.Time) *Recorder {
 
 // Observe records a request, after its response.
 func (r *Recorder) Observe(x *telemetry.Exchange) {
-	if x.TenantID == "" || x.KeyID == "" && x.UserID == "" {
+	if x.TenantID == "" || x.KeyID == "" && x.UserID == "" && x.Receiver == "" {
 		return
 	}
 	switch {

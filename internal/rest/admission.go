@@ -79,9 +79,9 @@ func (r *Request) endHeavy() {
 }
 
 // AcquireChange waits until the tenant of the request may run a write transaction; a large one
-// reads or writes much. The caller releases it after the transaction. It ends heavy work
-// first, so that no request waits for one slot while it holds another. The error's code is
-// atrium.CodeUnavailable.
+// reads or writes much. The caller releases it after the transaction; after a long one, the tenant
+// pauses. It ends heavy work first, so that no request waits for one slot while it holds another.
+// The error's code is atrium.CodeUnavailable.
 func (r *Request) AcquireChange(ctx context.Context, large bool) (release func(), err error) {
 	if r.limits == nil {
 		return func() {}, nil
@@ -97,7 +97,14 @@ func (r *Request) AcquireChange(ctx context.Context, large bool) (release func()
 	if err := admit(ctx, r.writer, slots, r.tenant); err != nil {
 		return nil, err
 	}
-	return func() { slots.Release(r.tenant) }, nil
+	began := time.Now()
+	return func() {
+		if took := time.Since(began); large && took > longChange {
+			time.AfterFunc(pauseFactor*took, func() { slots.Release(r.tenant) })
+			return
+		}
+		slots.Release(r.tenant)
+	}, nil
 }
 
 // A large change that takes longer than longChange keeps its slot for pauseFactor times as long
@@ -108,9 +115,9 @@ const (
 	pauseFactor = 3
 )
 
-// admitChange is AcquireChange for a change of one resource, with a pause after a long one. A large
-// one also reserves the memory of its response, which a client may leave unread: once the change is
-// made, the response cannot be refused.
+// admitChange is AcquireChange for a change of one resource. A large one also reserves the memory of
+// its response, which a client may leave unread: once the change is made, the response cannot be
+// refused.
 func (r *Request) admitChange(ctx context.Context, large bool) (func(), error) {
 	release, err := r.AcquireChange(ctx, large)
 	if err != nil || !large {
@@ -121,26 +128,25 @@ func (r *Request) admitChange(ctx context.Context, large bool) (func(), error) {
 		exchangeOf(r.writer).Refused = telemetry.ByBodyMemory
 		return nil, atrium.Unavailable(errBodies)
 	}
-	began := time.Now()
-	return func() {
-		if took := time.Since(began); took > longChange {
-			time.AfterFunc(pauseFactor*took, release)
-			return
-		}
-		release()
-	}, nil
+	return release, nil
 }
 
 // DecodeBody calls f, which decodes the body of the request: as heavy work if the body is
 // large.
 func (r *Request) DecodeBody(ctx context.Context, f func() error) error {
 	if len(r.Body) > heavyBody {
-		release, err := r.AcquireHeavy(ctx)
-		if err != nil {
-			return err
-		}
-		defer release()
+		return r.Heavily(ctx, f)
 	}
+	return f()
+}
+
+// Heavily calls f as heavy work.
+func (r *Request) Heavily(ctx context.Context, f func() error) error {
+	release, err := r.AcquireHeavy(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	return f()
 }
 

@@ -42,8 +42,12 @@ func (k CursorKey) Open(cursor string, binding ...string) ([]byte, bool) {
 	return body[1:], true
 }
 
-// The cursor of an atrium.Position has its number in eight bytes, its identifier and its text.
-const positionLen = 8 + atrium.SuffixLen
+// The cursor of an atrium.Position has its number in eight bytes, its identifier and its text. A position that is
+// only a number has neither.
+const (
+	numberLen   = 8
+	positionLen = numberLen + atrium.SuffixLen
+)
 
 // SealPosition is Seal for a position of a list.
 func (k CursorKey) SealPosition(p *atrium.Position, binding ...string) string {
@@ -55,11 +59,14 @@ func (k CursorKey) SealPosition(p *atrium.Position, binding ...string) string {
 // return it for the binding.
 func (k CursorKey) OpenPosition(cursor string, binding ...string) (*atrium.Position, bool) {
 	b, ok := k.Open(cursor, binding...)
-	if !ok || len(b) < positionLen {
+	if !ok || len(b) < positionLen && len(b) != numberLen {
 		return nil, false
 	}
-	key := int64(binary.BigEndian.Uint64(b))
-	return &atrium.Position{Key: key, ID: string(b[8:positionLen]), Text: string(b[positionLen:])}, true
+	p := &atrium.Position{Key: int64(binary.BigEndian.Uint64(b))}
+	if len(b) > numberLen {
+		p.ID, p.Text = string(b[numberLen:positionLen]), string(b[positionLen:])
+	}
+	return p, true
 }
 
 // Cursor decodes the parameter cursor: a position that SealPosition sealed with the binding, or

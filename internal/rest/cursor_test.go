@@ -2,8 +2,10 @@ package rest_test
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
+	"atrium"
 	"atrium/internal/rest"
 )
 
@@ -28,6 +30,19 @@ func TestCursorOpensOnlyWithItsKeyAndBinding(t *testing.T) {
 	}
 	if _, ok := (rest.CursorKey)(nil).Open(cursor, "tenant", "pages", "draft"); ok {
 		t.Error("opened without a key")
+	}
+}
+
+func TestPositionSurvivesItsCursor(t *testing.T) {
+	const id = "01m8b9wt6ffava15zspfy33g6q"
+	for _, p := range []atrium.Position{{Key: 7}, {Key: -1, ID: id}, {ID: id, Text: "a term"}, {Key: math.MaxInt64, ID: id, Text: "é"}} {
+		cursor := cursorKey.SealPosition(&p, "tenant", "deliveries")
+		if got, ok := cursorKey.OpenPosition(cursor, "tenant", "deliveries"); !ok || *got != p {
+			t.Errorf("%+v became %+v, %v", p, got, ok)
+		}
+	}
+	if _, ok := cursorKey.OpenPosition(cursorKey.Seal([]byte("another form"), "tenant"), "tenant"); ok {
+		t.Error("opened what is not a position")
 	}
 }
 

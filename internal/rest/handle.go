@@ -292,6 +292,9 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 		}
 		return authorize(route, now)
 	}
+	if a.Stopping != nil {
+		request.stopping = a.Stopping.Done()
+	}
 	if route.Method != http.MethodGet {
 		if err := checkContentType(w, r, route.Consumes); err != nil {
 			return Response{}, err
@@ -316,7 +319,7 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 	}
 	if route.Consumes == JSON && route.Produces == JSON {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, storageTimeout) // only now: a body may arrive slowly
+		ctx, cancel = context.WithTimeout(ctx, storageTimeout+route.Wait) // only now: a body may arrive slowly
 		defer cancel()
 	}
 	if route.For == OneTenant || route.For == Either {

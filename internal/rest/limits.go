@@ -128,6 +128,8 @@ func (r *Rates) check(who auth.Principal, w http.ResponseWriter) error {
 	caller := who.KeyID
 	if who.UserID != "" {
 		caller = atrium.KeyID(who.UserID) // a user has the rate of a key
+	} else if who.Receiver != "" {
+		caller = atrium.KeyID(who.Receiver) // and so has a receiver
 	}
 	key, tenant := r.keys.Take(caller), limit.Budget{OK: true}
 	ofTenant := who.TenantID != "" && r.tenants != nil // operators have no tenant
@@ -173,6 +175,8 @@ func (r *Rates) allowance(refused telemetry.Refusal, who auth.Principal) string 
 		count, window = r.tenants.Policy()
 	case who.UserID != "":
 		subject = "This user"
+	case who.Receiver != "":
+		subject = "This receiver"
 	}
 	unit := strconv.Itoa(seconds(window)) + " seconds"
 	switch window {
@@ -184,6 +188,12 @@ func (r *Rates) allowance(refused telemetry.Refusal, who auth.Principal) string 
 		unit = "hour"
 	}
 	return fmt.Sprintf("%s may send %s per %s", subject, atrium.Count(int64(count), "request", "requests"), unit)
+}
+
+// TakeRate counts a request to an open handler. It returns an error with the code atrium.CodeRateLimited if the caller or its
+// tenant has sent too many.
+func (l *Limits) TakeRate(w http.ResponseWriter, who auth.Principal) error {
+	return l.Rates.check(who, w)
 }
 
 // checkKey is check for a key whose requests do not count for its tenant.

@@ -36,8 +36,8 @@ var Codes = []CodeInfo{
 	},
 	{
 		atrium.CodeUnauthenticated, http.StatusUnauthorized, "A valid API key is needed",
-		"The x-api-key header is missing or repeated, or its key is malformed, unknown, expired or revoked. Or the preview token of a request for content is not valid. The response does not say which.",
-		"Send one x-api-key header with a valid key from an operator. For a preview, ask an operator for a new token.",
+		"The x-api-key header is missing or repeated, or its key is malformed, unknown, expired or revoked. Or the preview token of a request for content is not valid. Or a request to a receiver is not verified, or there is no such receiver. The response does not say which.",
+		"Send one x-api-key header with a valid key from an operator. For a preview, ask an operator for a new token. For a receiver, compare its address and its secret with those at the sender; operators see the reason in the list of refused requests.",
 	},
 	{
 		atrium.CodeForbidden, http.StatusForbidden, "The key does not allow this",
@@ -63,6 +63,11 @@ var Codes = []CodeInfo{
 		atrium.CodeConflict, http.StatusConflict, "The state does not allow it",
 		"The state of the resource does not allow the operation, or a name is taken.",
 		"Read the current state, then decide.",
+	},
+	{
+		atrium.CodeGone, http.StatusGone, "It has expired",
+		"The events that the request asks for are no longer stored.",
+		"Continue where the field detail says, and find out what you have missed in another way.",
 	},
 	{
 		atrium.CodePreconditionFailed, http.StatusPreconditionFailed, "The precondition does not hold",
@@ -204,6 +209,11 @@ func logProblem(x *telemetry.Exchange, r *http.Request, e *atrium.Error) {
 // LogProblem adds an error to the log of refused requests, although the response is not a problem document:
 // that of a batch, some of whose items were refused.
 func (r *Request) LogProblem(e *atrium.Error) { logProblem(exchangeOf(r.writer), r.http, e) }
+
+// WriteProblem sends an error of an open handler as a problem document.
+func (a *API) WriteProblem(w http.ResponseWriter, r *http.Request, err error) {
+	writeProblem(w, r, a.Log, err)
+}
 
 // writeProblem sends an error as a problem document.
 func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {

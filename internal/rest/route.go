@@ -20,11 +20,12 @@ type Route struct {
 	Scope    atrium.Scope
 	Or       atrium.Scope // an alternative to Scope; "" for none
 	For      Tenancy
-	Consumes Media // of the request body
-	Produces Media // of the response body
-	MaxBody  int64 // maximum size of a JSON body in bytes; 0 for that of the API
-	Heavy    bool  // the handler reads or compares much and does not wait for a commit: it runs as heavy work
-	ForSites bool  // browsers on other sites may call it, without a key too: see site.go
+	Consumes Media         // of the request body
+	Produces Media         // of the response body
+	MaxBody  int64         // maximum size of a JSON body in bytes; 0 for that of the API
+	Heavy    bool          // the handler reads or compares much and does not wait for a commit: it runs as heavy work
+	Wait     time.Duration // how long the handler may wait for something to happen, in addition to the storage
+	ForSites bool          // browsers on other sites may call it, without a key too: see site.go
 	Handle   Handler
 
 	// Reads is the personal data that responses have, "" for none. Subject is the parameter of the path that
@@ -82,8 +83,13 @@ type Request struct {
 	ignored ignoredFields // members of the body
 	token   bool          // see UseToken
 
+	stopping <-chan struct{} // see Stopping
+
 	requestLimits
 }
+
+// Stopping returns a channel that is closed when the server stops, for handlers that wait. It is nil if it never is.
+func (r *Request) Stopping() <-chan struct{} { return r.stopping }
 
 // ID returns the identifier of the request.
 func (r *Request) ID() string { return r.id }

@@ -148,6 +148,11 @@ func (a *API) identifySite(ctx context.Context, route Route, w http.ResponseWrit
 	return who, a.Limits.Sites, nil
 }
 
+// CountAnonymous is countAnonymous for an open handler. uncount is for a request that turns out to be verified.
+func (a *API) CountAnonymous(w http.ResponseWriter) (uncount func(), err error) {
+	return func() { a.Limits.AnonymousRate.Return(limit.Network(exchangeOf(w).Client)) }, a.countAnonymous(w)
+}
+
 // countAnonymous counts a request without a key. It returns an error if its client has sent too many.
 func (a *API) countAnonymous(w http.ResponseWriter) error {
 	b := a.Limits.AnonymousRate.Take(limit.Network(exchangeOf(w).Client))
@@ -196,12 +201,34 @@ func quotaKey(who auth.Principal) atrium.TenantID {
 	return sitesOf + who.TenantID
 }
 
-const sitesOf = "sites of "
+const (
+	sitesOf      = "sites of "
+	receiversOf  = "receivers of "
+	deliveriesOf = "deliveries of "
+)
 
-// HeavyGroup returns the group of a key of Limits.Heavy: requests for the sites of a tenant have their own
-// queue, but count toward the slots of their tenant.
+// QuotaOfReceivers returns the key under which requests to the receivers of a tenant count toward heavy work and memory until
+// they are verified, instead of their tenant: everyone who knows an address can send them.
+func QuotaOfReceivers(tenant atrium.TenantID) atrium.TenantID { return receiversOf + tenant }
+
+// HeavyGroup returns the group of a key of Limits.Heavy: requests for the sites of a tenant, and to its receivers, and its
+// deliveries have their own queues, but count toward the slots of their tenant.
 func HeavyGroup(key atrium.TenantID) atrium.TenantID {
-	return atrium.TenantID(strings.TrimPrefix(string(key), sitesOf))
+	for _, prefix := range []string{sitesOf, receiversOf, deliveriesOf} {
+		if tenant, ok := strings.CutPrefix(string(key), prefix); ok {
+			return atrium.TenantID(tenant)
+		}
+	}
+	return key
+}
+
+// AcquireDelivery waits until the deliveries of a tenant may do heavy work, as requests do. The caller releases it.
+func (l *Limits) AcquireDelivery(ctx context.Context, tenant atrium.TenantID) (release func(), err error) {
+	key := deliveriesOf + tenant
+	if err := l.Heavy.Acquire(ctx, key); err != nil {
+		return nil, err
+	}
+	return func() { l.Heavy.Release(key) }, nil
 }
 
 // publish sets the headers of a public response.

@@ -66,6 +66,7 @@ var frontPage = template.Must(template.Must(layout.Clone()).Parse(`
 {{end}}<h2>Documentation</h2>
 <p><a href="/docs">External API</a>: record activity; read accounts, pages and audience versions.</p>
 <p><a href="/docs/manage">Management API</a>: manage accounts, pages, keys and tenants.</p>
+<p><a href="/docs/events">Events</a>: what webhooks receive.</p>
 <p><a href="/docs/content">Content API</a>: show published pages on sites.</p>
 <p><a href="/errors/">Error codes</a>: what each one means and what to do.</p>
 <h2>OpenAPI documents</h2>
