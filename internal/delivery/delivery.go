@@ -1,0 +1,142 @@
+// Package delivery sends the events of tenants to their webhooks.
+//
+// A Dispatcher leases webhooks for which there may be work, and runs a session for each. A session reads the feed after
+// the position of the webhook, sends the events that it selects, a few at a time, and stores the results, many in one
+// transaction. The position follows: all events up to it are stored as deliveries or not selected. When a process dies,
+// the next session begins at the stored position and leaves out the events that have a delivery, so each selected event
+// is sent at least once, and twice only if its result was not stored.
+//
+// A first attempt that fails becomes a stored delivery, which is due again later. So one event that an endpoint
+// refuses delays no other one, and retries do not depend on the feed's position.
+//
+// While an endpoint fails, a session does not spend the attempts of the events behind it: after some failures in a row it ends,
+// and begins again later with one request.
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"atrium"
+	"atrium/internal/store"
+	"atrium/internal/webhook"
+)
+
+// A Store has the methods of store.Store that a Dispatcher uses.
+type Store interface {
+	Now() time.Time
+
+	DueWebhooks(ctx context.Context, limit int) ([]store.DueWebhook, error)
+	Woken() <-chan struct{}
+	ClaimWebhook(ctx context.Context, due store.DueWebhook, node []byte, life time.Duration) (store.Lease, bool, error)
+	LeasedWebhook(ctx context.Context, lease store.Lease) (store.LeasedWebhook, error)
+	RenewLease(ctx context.Context, lease store.Lease, life time.Duration) (store.LeaseState, error)
+	LeaseState(ctx context.Context, lease store.Lease) (store.LeaseState, error)
+	ReleaseWebhook(ctx context.Context, lease store.Lease, at atrium.Time) error
+	IdleWebhook(ctx context.Context, lease store.Lease) (bool, error)
+
+	Events(ctx context.Context, tenant atrium.TenantID, after int64, limit int) ([]atrium.Event, error)
+	EventsAt(ctx context.Context, tenant atrium.TenantID, positions []int64) ([]atrium.Event, error)
+	EventsChanged(tenant atrium.TenantID) <-chan struct{}
+
+	RecordResults(ctx context.Context, lease store.Lease, results store.Results) (store.LeaseState, error)
+	DueDeliveries(ctx context.Context, lease store.Lease, limit int) ([]atrium.Delivery, error)
+	RecordedPositions(ctx context.Context, lease store.Lease, first, last int64, limit int) (map[int64]bool, error)
+	UnfinishedSubjects(ctx context.Context, lease store.Lease, subjects []string) (map[string]bool, error)
+
+	Replay(ctx context.Context, tenant atrium.TenantID, webhook atrium.WebhookID, id atrium.ReplayID) (atrium.Replay, error)
+	ScheduleReplay(ctx context.Context, lease store.Lease, id atrium.ReplayID, cursor int64, deliveries []atrium.Delivery) error
+}
+
+// A Sender sends a message to an endpoint once. webhook.Sender is one.
+type Sender interface {
+	Send(ctx context.Context, e webhook.Endpoint, m webhook.Message, now time.Time) webhook.Attempt
+}
+
+// An Observer receives what a Dispatcher does. Its methods must return at once and be safe for concurrent use.
+type Observer interface {
+	// Attempted reports an attempt. failure is a webhook.Failure, "" for an attempt that succeeded.
+	Attempted(failure string, d time.Duration)
+
+	// Finished reports a delivery that has ended in a state.
+	Finished(state atrium.DeliveryState)
+
+	// Disabled reports a webhook that was disabled because of the results of its attempts.
+	Disabled(reason atrium.DisabledReason)
+
+	// Lost reports events that expired before a webhook reached them.
+	Lost(events int64)
+}
+
+// Config has what a Dispatcher needs.
+type Config struct {
+	Store   Store
+	Sender  Sender
+	Encode  func(*atrium.Event) ([]byte, error) // the JSON of an event; see resource.Event
+	Log     *slog.Logger
+	Observe Observer // nil for none
+
+	MaxRequests int // in flight, of all webhooks
+
+	// Others reports whether others than a tenant use the process: then the requests of the tenant begin at a
+	// rate. nil if only deliveries do.
+	Others func(atrium.TenantID) bool
+
+	// AcquireHeavy waits until a tenant may use a processor for longer than a small request; nil for no limit. The
+	// caller releases it.
+	AcquireHeavy func(ctx context.Context, tenant atrium.TenantID) (release func(), err error)
+}
+
+// Limits of a process and of a webhook.
+const (
+	maxSessions       = 128 // leases that it holds
+	maxTenantSessions = 32
+	tenantShare       = 4 // a tenant has at most 1/tenantShare of MaxRequests in flight
+	maxConcurrency    = 16
+	windowEvents      = 128       // that a session reads at once, before it has sent half of them
+	maxLiveBytes      = 512 << 10 // of the bodies of those that have no result; one read may exceed it
+	maxStoring        = 2         // transactions of a tenant that store results: others need connections, too
+
+	// A transaction stores so many outcomes. Most of its time is the sync to disk, and a pause as long as it follows: with
+	// 256, a fast endpoint waits for them. With 1024, entries wait for the transactions.
+	maxOutcomes = 512
+
+	// Events that were sent or are to be, and whose results are not stored: those of a transaction that runs, those of the
+	// next one, and those to be sent.
+	maxLive = 2*maxOutcomes + 2*windowEvents
+
+	skippedEvents  = 1000
+	dueLimit       = 16 // deliveries that are read at once
+	failuresInARow = 5  // after which a session ends
+
+	maxBurst        = 50       // requests of a tenant that begin at once
+	bytesPerRequest = 64 << 10 // of a body; a longer one counts as several requests
+
+	// A session selects events for so long before others of its tenant may. An event whose filter takes longer is
+	// the only one.
+	selectTime = 20 * time.Millisecond
+)
+
+// requestInterval is the interval in which requests of a tenant begin while others use the process. Each takes about 300 µs of a processor, with what stores
+// its result: however fast the endpoints of a tenant respond, it occupies a sixth of the processors.
+var requestInterval = 2 * time.Millisecond / time.Duration(runtime.GOMAXPROCS(0))
+
+// A timing has the times of a Dispatcher.
+type timing struct {
+	poll       time.Duration // between looks at what other processes have done
+	lease      time.Duration
+	flush      time.Duration // an outcome is stored after this time at the latest
+	linger     time.Duration // a session without work ends after this time
+	slice      time.Duration // a session ends after this time if others wait
+	minPause   time.Duration // of a failing webhook
+	maxPause   time.Duration
+	storeRetry time.Duration // after an error of the store
+	next       func(attempts int, now time.Time, retryAfter time.Duration) (at time.Time, more bool)
+}
+
+var usualTiming = timing{
+	poll: time.Second, lease: 10 * time.Second, flush: 200 * time.Millisecond, linger: 3 * time.Second, slice: 10 * time.Second,
+	minPause: 5 * time.Second, maxPause: 5 * time.Minute, storeRetry: time.Second, next: webhook.NextAttempt,
+}

@@ -1,0 +1,221 @@
+package delivery
+
+import (
+	"context"
+	"crypto/rand"
+	mathrand "math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+// A Dispatcher delivers the events of all tenants, with the Dispatchers of other processes. It is safe for concurrent
+// use.
+type Dispatcher struct {
+	config Config
+	timing timing
+	node   []byte        // identifies the process in leases
+	slots  chan struct{} // one for each request in flight
+
+	// Whether webhooks wait for sessions of others to end.
+	crowded atomic.Bool
+
+	mu       sync.Mutex
+	sessions map[atrium.WebhookID]*session         // guarded by mu
+	tenants  map[atrium.TenantID]*tenantDeliveries // those with sessions; guarded by mu
+}
+
+// tenantDeliveries are the deliveries of a tenant.
+type tenantDeliveries struct {
+	sessions int           // guarded by Dispatcher.mu
+	refused  bool          // a webhook had no session since the last poll; guarded by Dispatcher.mu
+	crowded  atomic.Bool   // webhooks of the tenant wait for sessions of others of it to end
+	slots    chan struct{} // one for each request in flight
+	storing  chan struct{} // one for each transaction that stores results
+
+	mu   sync.Mutex
+	next time.Time // when the next request may begin; guarded by mu
+}
+
+// turn returns how long a request that could begin now must wait: requests of a tenant begin with an interval, up to
+// maxBurst of them at once. One with a large body counts as several.
+func (t *tenantDeliveries) turn(now time.Time, interval time.Duration, body int) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if earliest := now.Add(-maxBurst * interval); t.next.Before(earliest) {
+		t.next = earliest
+	}
+	t.next = t.next.Add(interval * time.Duration(1+body/bytesPerRequest))
+	return t.next.Sub(now)
+}
+
+// others reports whether others than a tenant have deliveries, or use the process otherwise.
+func (d *Dispatcher) others(tenant atrium.TenantID) bool {
+	d.mu.Lock()
+	some := len(d.tenants) > 1
+	d.mu.Unlock()
+	return some || d.config.Others != nil && d.config.Others(tenant)
+}
+
+// New returns a Dispatcher. Run makes it deliver.
+func New(c Config) *Dispatcher {
+	node := make([]byte, 8)
+	_, _ = rand.Read(node) // never fails: crypto/rand ends the process instead
+	return &Dispatcher{
+		config: c, timing: usualTiming, node: node, slots: make(chan struct{}, max(1, c.MaxRequests)),
+		sessions: map[atrium.WebhookID]*session{}, tenants: map[atrium.TenantID]*tenantDeliveries{},
+	}
+}
+
+// Leases returns the number of webhooks that the process has leased.
+func (d *Dispatcher) Leases() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.sessions)
+}
+
+// InFlight returns the number of requests in flight.
+func (d *Dispatcher) InFlight() int { return len(d.slots) }
+
+// Run delivers until ctx ends. Then it begins no request, waits for those in flight until drain ends, stores their
+// results, and releases its leases.
+func (d *Dispatcher) Run(ctx, drain context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	failing := false
+	for ctx.Err() == nil {
+		err := d.claim(ctx, drain, &running)
+		if err != nil && ctx.Err() == nil && !failing {
+			d.config.Log.Error("webhooks could not be leased; trying again", "error", err)
+		}
+		failing = err != nil
+		d.wait(ctx)
+	}
+}
+
+// wakeDelay is how long a poll waits for the transaction that has woken a webhook to commit, and for others.
+const wakeDelay = 20 * time.Millisecond
+
+// wait returns when it is time to look for webhooks again.
+func (d *Dispatcher) wait(ctx context.Context) {
+	timer := time.NewTimer(vary(d.timing.poll))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-d.config.Store.Woken():
+		select {
+		case <-ctx.Done():
+		case <-time.After(wakeDelay):
+		}
+	}
+}
+
+// vary returns a duration that differs from d by a quarter at most, so that processes do not poll at the same moment.
+func vary(d time.Duration) time.Duration { return d*3/4 + mathrand.N(d/2+1) }
+
+// claim leases webhooks that are due, as many as there is room for, and starts their sessions.
+func (d *Dispatcher) claim(ctx, drain context.Context, running *sync.WaitGroup) error {
+	room := maxSessions - d.Leases()
+	due, err := d.config.Store.DueWebhooks(ctx, 2*maxSessions)
+	if err != nil {
+		return err
+	}
+	d.crowded.Store(len(due) > room)
+	// Processes that look at the same webhooks try different ones first, but those first that have waited longest.
+	for some := range slices.Chunk(due, maxTenantSessions) {
+		mathrand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+	}
+	for _, webhook := range due {
+		if ctx.Err() != nil { // the process ends
+			return nil
+		}
+		if err := d.lease(ctx, drain, webhook, running); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, t := range d.tenants {
+		t.crowded.Store(t.refused)
+		t.refused = false
+	}
+	return nil
+}
+
+// lease leases a webhook and starts its session, unless there is no room for it.
+func (d *Dispatcher) lease(ctx, drain context.Context, due store.DueWebhook, running *sync.WaitGroup) error {
+	if !d.reserve(due) {
+		return nil
+	}
+	lease, claimed, err := d.config.Store.ClaimWebhook(ctx, due, d.node, d.timing.lease)
+	if err != nil || !claimed {
+		d.free(due)
+		return err
+	}
+	s := d.newSession(lease)
+	d.mu.Lock()
+	d.sessions[due.WebhookID] = s
+	d.mu.Unlock()
+	running.Go(func() {
+		defer d.free(due)
+		s.run(ctx, drain)
+	})
+	return nil
+}
+
+// reserve makes room for a session, and reports whether there is any.
+func (d *Dispatcher) reserve(due store.DueWebhook) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, has := d.sessions[due.WebhookID]; has || len(d.sessions) >= maxSessions {
+		return false
+	}
+	t := d.tenants[due.TenantID]
+	if t == nil {
+		t = &tenantDeliveries{slots: make(chan struct{}, max(1, cap(d.slots)/tenantShare)), storing: make(chan struct{}, maxStoring)}
+		d.tenants[due.TenantID] = t
+	}
+	if t.sessions >= maxTenantSessions {
+		t.refused = true
+		return false
+	}
+	t.sessions++
+	d.sessions[due.WebhookID] = nil
+	return true
+}
+
+// free ends what reserve has begun.
+func (d *Dispatcher) free(due store.DueWebhook) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.sessions, due.WebhookID)
+	t := d.tenants[due.TenantID]
+	if t.sessions--; t.sessions == 0 {
+		delete(d.tenants, due.TenantID)
+	}
+}
+
+// Lag returns the age of the oldest event that the sessions of the process have read and not delivered or tried yet, 0 if
+// there is none.
+func (d *Dispatcher) Lag() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	oldest := int64(0)
+	for _, s := range d.sessions {
+		if s == nil {
+			continue
+		}
+		if at := s.behind.Load(); at != 0 && (oldest == 0 || at < oldest) {
+			oldest = at
+		}
+	}
+	if oldest == 0 {
+		return 0
+	}
+	return max(0, d.config.Store.Now().Sub(atrium.Time(oldest).Std()))
+}

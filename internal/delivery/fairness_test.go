@@ -1,0 +1,100 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/resource"
+)
+
+func TestEventsThatAreNotSelectedDelayNoOther(t *testing.T) {
+	f, r := newFixture(t), newReceiver(t, nil)
+	f.webhook(r.URL, func(s *atrium.WebhookSpec) { s.Filter = "data.payload.n == 3000" })
+	f.post(1, 3000, "a.example")
+	until(t, "the events have positions", func() bool {
+		settings, err := f.EventSettings(t.Context(), f.tenant)
+		return err == nil && settings.Next > 3000
+	})
+	f.deliver(f.Store, func(d *Dispatcher) { d.timing.poll = time.Hour }) // a session that waits for a poll does not read on
+	until(t, "the last event arrives", func() bool { return len(r.accepted()) == 1 })
+}
+
+func TestWebhooksOfATenantTakeTurns(t *testing.T) {
+	f := newFixture(t)
+	var mu sync.Mutex
+	reached := map[string]bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		reached[r.URL.Path] = true
+	}))
+	t.Cleanup(server.Close)
+	const n = maxTenantSessions + 4
+	for i := range n {
+		f.webhook(fmt.Sprint(server.URL, "/", i), nil)
+	}
+	f.post(1, 1, "a.example")
+	f.deliver(f.Store, func(d *Dispatcher) {
+		d.timing.linger, d.timing.slice = time.Hour, 100*time.Millisecond // no session ends by itself
+	})
+	until(t, "all webhooks get the event", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(reached) == n
+	})
+}
+
+func TestSelectionIsHeavyWorkOfItsTenant(t *testing.T) {
+	f, r := newFixture(t), newReceiver(t, nil)
+	f.webhook(r.URL, nil)
+	f.post(1, 5, "a.example")
+	var refused, held, encoded, outside atomic.Int64
+	f.deliver(f.Store, func(d *Dispatcher) {
+		d.config.AcquireHeavy = func(_ context.Context, tenant atrium.TenantID) (func(), error) {
+			if tenant != f.tenant {
+				t.Errorf("heavy work of %s", tenant)
+			}
+			if refused.Add(1) <= 3 {
+				return nil, errors.New("busy")
+			}
+			held.Add(1)
+			return func() { held.Add(-1) }, nil
+		}
+		d.config.Encode = func(e *atrium.Event) ([]byte, error) {
+			encoded.Add(1)
+			if held.Load() == 0 {
+				outside.Add(1)
+			}
+			return resource.Event(e)
+		}
+	})
+	f.wantAll(r, 5, 1)
+	if encoded.Load() == 0 || outside.Load() > 0 {
+		t.Errorf("%d of %d events were encoded outside of heavy work", outside.Load(), encoded.Load())
+	}
+}
+
+func TestRequestsOfATenantBeginAtARate(t *testing.T) {
+	var d tenantDeliveries
+	const interval = 10 * time.Millisecond
+	now := time.Now()
+	for n := range 2 * maxBurst {
+		if wait, want := d.turn(now, interval, bytesPerRequest-1), max(0, time.Duration(n+1-maxBurst)*interval); max(0, wait) != want {
+			t.Fatalf("request %d waits for %v, want %v", n, wait, want)
+		}
+	}
+	if wait := d.turn(now.Add(time.Hour), interval, 0); wait > 0 {
+		t.Errorf("after an hour, a request waits for %v", wait)
+	}
+	if wait := d.turn(now.Add(2*time.Hour), interval, (maxBurst+9)*bytesPerRequest); wait != 10*interval {
+		t.Errorf("a request with a large body waits for %v", wait)
+	}
+}
