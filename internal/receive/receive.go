@@ -1,0 +1,345 @@
+// Package receive serves the addresses of receivers, /in/{receiver_id}, to which other systems send their webhooks. It is
+// described in api/receive.yaml.
+//
+// A request is verified by its receiver, and then either recorded as entries, or stored in quarantine as it is. The response is
+// sent after the commit. Senders learn nothing from a request that is not verified: all of these have the same response.
+package receive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/mapping"
+	"atrium/internal/provider"
+	"atrium/internal/resource"
+	"atrium/internal/rest"
+)
+
+// Path is the pattern of the addresses.
+const Path = "/in/{receiver_id}"
+
+// Limits of one request.
+const (
+	timeout   = 20 * time.Second // for the database, once the body has arrived; providers wait 3 to 30 seconds
+	heavyBody = 4 << 10          // bytes above which a body is verified as heavy work; a mapping can cost much for any
+)
+
+// A Quarantine stores verified deliveries that cannot be mapped: a *store.Store.
+type Quarantine interface {
+	Quarantine(ctx context.Context, d atrium.QuarantinedDelivery) error
+}
+
+// An Outcome is what became of a request.
+type Outcome string
+
+// The outcomes.
+const (
+	Stored      Outcome = "stored"      // as entries, at least one of which is new
+	Replayed    Outcome = "replayed"    // all entries were stored before
+	Filtered    Outcome = "filtered"    // it has nothing to store
+	Quarantined Outcome = "quarantined" // it could not be mapped
+	Challenged  Outcome = "challenge"   // the provider made sure that the receiver is reachable
+	Unverified  Outcome = "unverified"
+	Failed      Outcome = "failed" // a limit refused it, or the database was unavailable
+)
+
+// Outcomes returns all outcomes.
+func Outcomes() []Outcome {
+	return []Outcome{Stored, Replayed, Filtered, Quarantined, Challenged, Unverified, Failed}
+}
+
+// A Handler serves requests to receivers.
+type Handler struct {
+	API        *rest.API // for its limits, its log and its problem documents
+	Receivers  *Receivers
+	Logs       resource.Logs
+	Quarantine Quarantine
+	PublicURL  string // of the server, without a path; "" if it is not known
+	Now        func() time.Time
+	Observe    func(provider, outcome string) // may be nil
+}
+
+// Handlers returns the handlers by method and pattern, as rest.API takes them.
+func (h *Handler) Handlers() map[string]http.Handler {
+	return map[string]http.Handler{
+		http.MethodPost + " " + Path: http.HandlerFunc(h.post),
+		http.MethodGet + " " + Path:  http.HandlerFunc(h.get),
+	}
+}
+
+// A request is a request to a receiver that is enabled.
+type request struct {
+	*Handler
+	receiver *receiver
+	w        http.ResponseWriter
+	r        *http.Request
+	sent     provider.Request
+}
+
+// A reply is a successful response.
+type reply struct {
+	status  int
+	text    string // instead of a summary, as plain text
+	outcome Outcome
+	summary
+}
+
+// A summary is the body of a response. It says nothing about accounts: providers show it to their users.
+type summary struct {
+	Entries     int  `json:"entries"`     // recorded now or before
+	Replayed    int  `json:"replayed"`    // of them, recorded before
+	Filtered    int  `json:"filtered"`    // left out by the filter of the mapping
+	Quarantined bool `json:"quarantined"` // the delivery waits until its mapping is corrected
+}
+
+// errUnverified is the error for every request that is not verified.
+var errUnverified = atrium.Errorf(atrium.CodeUnauthenticated, "The request is not verified.")
+
+func (h *Handler) post(w http.ResponseWriter, r *http.Request) { h.serve(w, r, (*request).deliver) }
+func (h *Handler) get(w http.ResponseWriter, r *http.Request)  { h.serve(w, r, (*request).subscribe) }
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, handle func(*request) (reply, error)) {
+	exchange, name := rest.ExchangeOf(w), "unknown"
+	made, err := func() (reply, error) {
+		found, err := h.find(w, r)
+		if err != nil {
+			return reply{}, err
+		}
+		name = string(found.Provider)
+		exchange.TenantID, exchange.Receiver = found.TenantID, found.ID
+		if !found.Enabled {
+			return reply{}, unverified("the receiver is disabled")
+		}
+		return handle(&request{Handler: h, receiver: found, w: w, r: r, sent: provider.Request{
+			Method: r.Method, URL: h.PublicURL + r.RequestURI, Query: strings.ToValidUTF8(r.URL.RawQuery, "\uFFFD"), Now: h.Now(),
+		}})
+	}()
+	if errors.Is(err, atrium.ErrNoTenant) { // its receiver was cached
+		err = errUnverified
+	}
+	if reason, ok := errors.AsType[unverified](err); ok {
+		err = errUnverified
+		defer func() { // for operators, after the response has been made
+			exchange.Detail = fmt.Sprintf("Receiver %s: %s.", exchange.Receiver, reason)
+			exchange.UserAgent = "" // a sender can use many different ones
+		}()
+	}
+	switch {
+	case atrium.CodeOf(err) == atrium.CodeUnauthenticated:
+		made.outcome = Unverified
+	case err != nil:
+		made.outcome = Failed
+	}
+	if h.Observe != nil {
+		h.Observe(name, string(made.outcome))
+	}
+	if err != nil {
+		h.API.WriteProblem(w, r, err)
+		return
+	}
+	if made.outcome == Replayed {
+		w.Header().Set("Idempotency-Replayed", "true")
+	}
+	if made.text != "" || provider.Of(atrium.ReceiverProvider(name)).Quiet {
+		rest.Write(w, r, http.StatusOK, plainText, []byte(made.text))
+		return
+	}
+	body, err := json.Marshal(made.summary)
+	if err != nil {
+		h.API.WriteProblem(w, r, err)
+		return
+	}
+	rest.Write(w, r, made.status, typeJSON, body)
+}
+
+var (
+	plainText = []string{"text/plain; charset=utf-8"}
+	typeJSON  = []string{"application/json"}
+)
+
+// unverified is the reason why a request is not verified, for operators.
+type unverified provider.Reason
+
+func (u unverified) Error() string { return string(u) }
+
+// find returns the receiver of a request. Clients that guess addresses are limited as those without a key.
+func (h *Handler) find(w http.ResponseWriter, r *http.Request) (*receiver, error) {
+	id, ok := atrium.ParseID[atrium.ReceiverID](r.PathValue("receiver_id"))
+	found := (*receiver)(nil)
+	if ok {
+		found = h.Receivers.cached(id)
+	}
+	if found == nil {
+		uncount, err := h.API.CountAnonymous(w)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, errUnverified
+		}
+		if found, err = h.Receivers.lookUp(r.Context(), id); err != nil {
+			if atrium.CodeOf(err) == atrium.CodeNotFound {
+				err = errUnverified
+			}
+			return nil, err
+		}
+		uncount()
+	}
+	return found, nil
+}
+
+// subscribe answers a GET request.
+func (q *request) subscribe() (reply, error) {
+	text, reason := provider.Subscribe(q.receiver.Provider, &q.sent, q.receiver.secretsAt(atrium.At(q.sent.Now)))
+	if reason != "" {
+		return reply{}, unverified(reason)
+	}
+	return reply{status: http.StatusOK, text: text, outcome: Challenged}, nil
+}
+
+// deliver records a delivery.
+func (q *request) deliver() (made reply, err error) {
+	limits, tenant := &q.API.Limits, q.receiver.TenantID
+	quota := rest.QuotaOfReceivers(tenant)
+	body, release, err := limits.ReadBody(q.w, q.r, quota, q.maxBody())
+	if err != nil {
+		return made, err
+	}
+	defer release()
+	q.sent.Body, q.sent.Headers = body, headersOf(q.r)
+	ctx, cancel := context.WithTimeout(q.r.Context(), timeout) // only now: a body may arrive slowly
+	defer cancel()
+	if len(body) > heavyBody {
+		err = q.heavily(ctx, quota, q.verify)
+	} else {
+		err = q.verify()
+	}
+	if err != nil {
+		return made, err
+	}
+	if err := limits.TakeRate(q.w, auth.Principal{TenantID: tenant, Receiver: q.receiver.ID}); err != nil {
+		return made, err
+	}
+	end, err := rest.Admit(ctx, q.w, limits.InFlight, tenant)
+	if err != nil {
+		return made, err
+	}
+	defer end()
+	if text, ok := provider.Challenge(q.receiver.Provider, &q.sent); ok {
+		return reply{status: http.StatusOK, text: text, outcome: Challenged}, nil
+	}
+	drafts, err := q.draft(ctx, &made)
+	if err == nil {
+		made.outcome, made.status = Filtered, http.StatusOK
+		if len(drafts) > 0 {
+			err = q.submit(ctx, drafts, &made)
+		}
+	}
+	if CannotStore(err) {
+		return q.quarantine(ctx, err)
+	}
+	return made, err
+}
+
+func (q *request) maxBody() int64 {
+	if q.API.MaxBody > 0 {
+		return q.API.MaxBody
+	}
+	return rest.DefaultMaxBody
+}
+
+// heavily calls f as heavy work of a quota's key.
+func (q *request) heavily(ctx context.Context, key atrium.TenantID, f func() error) error {
+	release, err := rest.Admit(ctx, q.w, q.API.Limits.Heavy, key)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f()
+}
+
+func (q *request) verify() error {
+	if q.receiver.Provider == atrium.ProviderHubSpot && q.PublicURL == "" {
+		return unverified("public-url of the server is not set, and HubSpot signs the address")
+	}
+	if reason := provider.Verify(q.receiver.Provider, &q.sent, q.receiver.secretsAt(atrium.At(q.sent.Now)), &q.receiver.Verification); reason != "" {
+		return unverified(reason)
+	}
+	q.sent.Headers = slices.DeleteFunc(q.sent.Headers, func(h atrium.Header) bool {
+		return slices.Contains(provider.Of(q.receiver.Provider).Headers(&q.receiver.Verification), h.Name) || slices.Contains(credentials, h.Name)
+	})
+	return nil
+}
+
+// credentials are headers that are never stored or mapped.
+var credentials = []string{"authorization", "cookie", "proxy-authorization", "x-api-key"}
+
+// headersOf returns the headers of a request, in the order of their names. What is not UTF-8 is replaced.
+func headersOf(r *http.Request) (all []atrium.Header) {
+	for name, values := range r.Header {
+		for _, value := range values {
+			all = append(all, atrium.Header{Name: strings.ToLower(name), Value: strings.ToValidUTF8(value, "\uFFFD")})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b atrium.Header) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// draft returns the drafts of the entries of a delivery. It counts what the filter left out.
+func (q *request) draft(ctx context.Context, made *reply) (drafts []*atrium.Draft, err error) {
+	if q.receiver.broken != nil {
+		return nil, &mapping.Fault{Element: -1, Detail: q.receiver.broken.Error()}
+	}
+	err = q.heavily(ctx, q.receiver.TenantID, func() error {
+		results, err := q.receiver.mapping.Map(&mapping.Delivery{Headers: q.sent.Headers, Query: q.sent.Query, Body: q.sent.Body}, int(q.maxBody()))
+		if err != nil {
+			return err
+		}
+		drafts, made.Filtered = Drafts(&q.receiver.Receiver, results, rest.ExchangeOf(q.w).RequestID)
+		return nil
+	})
+	return drafts, err
+}
+
+// submit records entries.
+func (q *request) submit(ctx context.Context, drafts []*atrium.Draft, made *reply) error {
+	receipts, err := Record(ctx, q.Logs, drafts)
+	if err != nil {
+		return err
+	}
+	for _, r := range receipts {
+		if made.Entries++; r.Replayed {
+			made.Replayed++
+		}
+	}
+	if made.outcome = Stored; made.Replayed == made.Entries {
+		made.outcome = Replayed
+	}
+	if len(receipts) == 1 {
+		x := rest.ExchangeOf(q.w)
+		x.EntryID, x.AccountID = receipts[0].EntryID, receipts[0].AccountID
+	}
+	return nil
+}
+
+// quarantine stores a delivery that cannot be mapped.
+func (q *request) quarantine(ctx context.Context, fault error) (made reply, err error) {
+	err = q.Quarantine.Quarantine(ctx, atrium.QuarantinedDelivery{
+		ID: atrium.NewID[atrium.QuarantinedID](), TenantID: q.receiver.TenantID, ReceiverID: q.receiver.ID, ReceivedAt: atrium.At(q.sent.Now),
+		Headers: q.sent.Headers, Query: q.sent.Query, Body: q.sent.Body, BodyBytes: int64(len(q.sent.Body)), Fault: fault.Error(),
+		RequestID: atrium.RequestID(rest.ExchangeOf(q.w).RequestID),
+	})
+	if err != nil && atrium.CodeOf(err) == atrium.CodeNotFound { // it was deleted since it was looked up
+		err = unverified("the receiver was deleted")
+	}
+	return reply{status: http.StatusAccepted, outcome: Quarantined, summary: summary{Quarantined: true}}, err
+}

@@ -1,0 +1,106 @@
+package receive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/mapping"
+	"atrium/internal/resource"
+)
+
+// This file records what a delivery was mapped to. The management API does the same with a delivery in quarantine.
+
+// Drafts returns the drafts of the entries of a delivery, and how many elements the filter left out.
+func Drafts(r *atrium.Receiver, results []mapping.Result, requestID string) (drafts []*atrium.Draft, filtered int) {
+	for i := range results {
+		if results[i].Filtered {
+			filtered++
+			continue
+		}
+		d := canonical.KeyDraft(r.TenantID, results[i].Submission)
+		d.SubmittedBy, d.RequestID = string(r.ID), requestID
+		drafts = append(drafts, d)
+	}
+	return drafts, filtered
+}
+
+// maxConcurrentSubmits is the maximum number of entries of a delivery that wait for the writer at a time.
+const maxConcurrentSubmits = 256
+
+// Record records the entries of a delivery. It returns nil only if all are durable; those that are then replay when it is
+// called again with the same delivery. CannotStore says whether that could succeed after an error.
+func Record(ctx context.Context, logs resource.Logs, drafts []*atrium.Draft) (receipts []atrium.Receipt, err error) {
+	receipts, faults := make([]atrium.Receipt, len(drafts)), make([]error, len(drafts))
+	next := make(chan int)
+	var submitting sync.WaitGroup
+	for range min(maxConcurrentSubmits, len(drafts)) {
+		submitting.Go(func() {
+			for i := range next {
+				receipts[i], faults[i] = submitOne(ctx, logs, drafts[i])
+			}
+		})
+	}
+	for i := range drafts {
+		next <- i
+	}
+	close(next)
+	submitting.Wait()
+	for _, err := range faults {
+		if err != nil && !CannotStore(err) { // another attempt may succeed
+			return nil, err
+		}
+	}
+	for i, err := range faults {
+		if err != nil {
+			return nil, &mapping.Fault{Element: element(i, drafts), Detail: detailOf(err)}
+		}
+	}
+	return receipts, nil
+}
+
+// submitOne records an entry. It recovers a panic, which would otherwise end the process.
+func submitOne(ctx context.Context, logs resource.Logs, d *atrium.Draft) (r atrium.Receipt, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return logs.Submit(ctx, d)
+}
+
+// element returns the number of a draft in a fault.
+func element(i int, drafts []*atrium.Draft) int {
+	if len(drafts) == 1 {
+		return -1
+	}
+	return i
+}
+
+// CannotStore reports whether another attempt has the same error: the delivery waits in quarantine until somebody corrects it.
+func CannotStore(err error) bool {
+	if _, ok := errors.AsType[*mapping.Fault](err); ok {
+		return true
+	}
+	switch e, ok := errors.AsType[*atrium.Error](err); {
+	case !ok || errors.Is(err, atrium.ErrNoTenant):
+		return false
+	default:
+		return e.Code == atrium.CodeNotFound || e.Code == atrium.CodeIdempotencyKeyReused || e.Code == atrium.CodeInvalidRequest || e.Code == atrium.CodeConflict
+	}
+}
+
+// detailOf says why an entry cannot be stored.
+func detailOf(err error) string {
+	switch atrium.CodeOf(err) {
+	case atrium.CodeNotFound:
+		return "accountId: there is no such account"
+	case atrium.CodeIdempotencyKeyReused:
+		return "the idempotency key was used by another request"
+	}
+	return err.Error()
+}
