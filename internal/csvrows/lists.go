@@ -14,6 +14,10 @@ var Lists = map[string][]string{
 	"/refused_requests": {
 		"at", "count", "status", "code", "method", "route", "keyId", "userId", "actorName", "requestId", "userAgent", "detail", "errors",
 	},
-	"/reads": {"at", "count", "actor", "actorName", "kind", "subject", "route", "requestId"},
+	"/reads":    {"at", "count", "actor", "actorName", "kind", "subject", "route", "requestId"},
+	"/webhooks": {"webhookId", "description", "url", "enabled", "disabledReason", "progress.behind", "progress.failingSince", "progress.lost"},
+	"/webhooks/{webhook_id}/deliveries": {
+		"eventId", "position", "type", "state", "attempts", "status", "error", "nextAt", "finishedAt",
+	},
 	"/audit": {"number", "at", "actor", "actorName", "action", "subject", "requestId", "detail"},
 }

@@ -62,10 +62,11 @@ type outcomes struct {
 
 // A submission is an entry of a batch: a draft, or the reason why it is invalid.
 type submission struct {
-	draft *atrium.Draft
-	err   error
-	after chan struct{} // closed when the previous entry with the same key is done; nil for none
-	done  chan struct{}
+	draft   *atrium.Draft
+	err     error
+	refusal rest.Refusal  // of an entry that is invalid
+	after   chan struct{} // closed when the previous entry with the same key is done; nil for none
+	done    chan struct{}
 }
 
 // createAccountLogs records a batch of entries. An entry that fails does not affect the others.
@@ -92,7 +93,12 @@ func (a *API) createAccountLogs(ctx context.Context, who auth.Principal, r *rest
 	if e := refusedEntries(sent); e != nil {
 		r.LogProblem(e)
 	}
-	return rest.Response{Body: body}, nil
+	encode := func() (rest.Encoded, error) { return rest.Encode(body) }
+	encoded, err := r.EncodeBody(ctx, outcomeBytes*len(sent), encode)
+	if atrium.CodeOf(err) == atrium.CodeUnavailable { // the client must learn what is stored
+		encoded, err = encode()
+	}
+	return rest.Response{Body: encoded}, err
 }
 
 // submit records one entry and returns its outcome. It recovers a panic, which would
@@ -108,7 +114,7 @@ func (a *API) submit(ctx context.Context, r *rest.Request, s *submission) (resul
 		<-s.after
 	}
 	if s.err != nil {
-		return r.Refusal(s.err)
+		return s.refusal
 	}
 	receipt, err := a.Logs.Submit(ctx, s.draft)
 	if err != nil {
@@ -151,9 +157,16 @@ func refusedEntries(sent []submission) *atrium.Error {
 	return &all
 }
 
-// decodeAtOnce is the number of bytes of entries that are decoded before the request yields to
-// other tenants.
-const decodeAtOnce = 1 << 20
+const (
+	// decodeAtOnce is the number of bytes of entries that are decoded before the request yields to
+	// other tenants.
+	decodeAtOnce = 1 << 20
+	// heavyEntries is the number of entries above which a batch is heavy work whatever its size: an
+	// invalid one of two bytes takes as long as a valid one of a kilobyte.
+	heavyEntries = 8
+	// outcomeBytes is the approximate size of an outcome.
+	outcomeBytes = 200
+)
 
 // decodeAccountLogs decodes a body. It returns an error only if the whole body is
 // unusable.
@@ -166,13 +179,21 @@ func (a *API) decodeAccountLogs(ctx context.Context, who auth.Principal, r *rest
 		return nil, err
 	}
 	sent, last := make([]submission, len(entries)), map[string]chan struct{}{}
+	decode := r.DecodeBody
+	if len(entries) > heavyEntries {
+		decode = r.Heavily
+	}
+	faults := atrium.MaxFaults // of all entries together, except for the first of each
 	for next := 0; next < len(sent); {
-		if err := r.DecodeBody(ctx, func() error {
+		if err := decode(ctx, func() error {
 			for bytes := 0; next < len(sent) && bytes < decodeAtOnce; next++ {
 				s := &sent[next]
 				s.done = make(chan struct{})
 				if s.draft, s.err = a.decodeAccountLog(who.TenantID, entries[next]); s.err == nil {
 					s.draft.SubmittedBy, s.draft.RequestID = who.Actor(), r.ID()
+				} else {
+					s.err = limitFaults(s.err, &faults)
+					s.refusal = r.Refusal(s.err)
 				}
 				if s.err == nil && s.draft.IdempotencyKey != "" {
 					s.after, last[s.draft.IdempotencyKey] = last[s.draft.IdempotencyKey], s.done
@@ -185,6 +206,18 @@ func (a *API) decodeAccountLogs(ctx context.Context, who auth.Principal, r *rest
 		}
 	}
 	return sent, nil
+}
+
+// limitFaults returns an error with its first fault, and as many of the others as left allows, which it counts.
+func limitFaults(err error, left *int) error {
+	e, ok := errors.AsType[*atrium.Error](err)
+	if !ok || len(e.Faults) <= 1 {
+		return err
+	}
+	limited := *e
+	limited.Faults = e.Faults[:min(len(e.Faults), 1+*left)]
+	*left -= len(limited.Faults) - 1
+	return &limited
 }
 
 // splitAccountLogs returns the raw bytes of each entry in a body.

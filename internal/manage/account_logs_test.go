@@ -16,6 +16,7 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/limit"
 	"atrium/internal/manage"
 	"atrium/internal/rest"
 	"atrium/internal/strictjson"
@@ -136,6 +137,55 @@ func TestInvalidJSONRejectsTheWholeBatch(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != http.StatusBadRequest || len(problem.Errors) != 1 || problem.Errors[0].Pointer != where {
 			t.Errorf("%.90s: %d %s, want 400 at %s", body, w.Code, w.Body, where)
 		}
+	}
+}
+
+// Many invalid entries fit in a small body, and each takes longer than a valid one.
+func TestABatchOfManyEntriesIsHeavyWork(t *testing.T) {
+	send := func(entries int, busy bool) (status, submitted int) {
+		l := &logs{at: map[string]int{}}
+		heavy := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 1})
+		if busy {
+			if err := heavy.Acquire(t.Context(), "another"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server := &rest.API{Keys: key{}, Log: slog.New(slog.DiscardHandler), Limits: rest.Limits{Heavy: heavy}}
+		w := httptest.NewRecorder()
+		body := `{"entries":[{"source":"s","payload":{}}` + strings.Repeat(",{}", entries-1) + `]}`
+		server.Handler((&manage.API{Logs: l}).Routes(), nil).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/manage/v0/account_logs", strings.NewReader(body)))
+		return w.Code, len(l.order)
+	}
+	for _, c := range []struct {
+		entries, status, submitted int
+		busy                       bool
+	}{{1000, 200, 1, false}, {1000, 503, 0, true}, {2, 200, 1, true}} {
+		if status, submitted := send(c.entries, c.busy); status != c.status || submitted != c.submitted {
+			t.Errorf("%d entries while others do heavy work, %v: status %d, %d submitted", c.entries, c.busy, status, submitted)
+		}
+	}
+}
+
+// Otherwise a response could be a hundred times as long as its request.
+func TestABatchHasABoundedNumberOfFaults(t *testing.T) {
+	const entries = 200
+	body := `{"entries":[` + strings.Repeat(`{"a":1,"b":2,"c":3},`, entries-1) + `{"a":1}]}`
+	server := &rest.API{Keys: key{}, Log: slog.New(slog.DiscardHandler)}
+	w := httptest.NewRecorder()
+	server.Handler((&manage.API{Logs: &logs{at: map[string]int{}}}).Routes(), nil).
+		ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/manage/v0/account_logs", strings.NewReader(body)))
+	var response struct{ Outcomes []struct{ Errors []any } }
+	if err := json.Unmarshal(w.Body.Bytes(), &response); err != nil || len(response.Outcomes) != entries {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	faults := 0
+	for i, o := range response.Outcomes {
+		if faults += len(o.Errors); len(o.Errors) == 0 {
+			t.Errorf("entry %d has no fault", i)
+		}
+	}
+	if faults != entries+atrium.MaxFaults {
+		t.Errorf("%d faults", faults)
 	}
 }
 

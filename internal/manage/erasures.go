@@ -16,6 +16,7 @@ type erasure struct {
 	Status      string           `json:"status"`
 	AccountLogs int64            `json:"accountLogs"`
 	Prospects   int64            `json:"prospects"`
+	Quarantined int64            `json:"quarantined"`
 	CreatedAt   atrium.Time      `json:"createdAt"`
 	CompletedAt *atrium.Time     `json:"completedAt,omitzero"`
 }
@@ -25,22 +26,27 @@ func newErasure(e atrium.Erasure) erasure {
 	if e.CompletedAt != nil {
 		status = "completed"
 	}
-	return erasure{e.ID, e.TenantID, e.AccountID, status, e.Entries, e.Prospects, e.CreatedAt, e.CompletedAt}
+	return erasure{e.ID, e.TenantID, e.AccountID, status, e.Entries, e.Prospects, e.Quarantined, e.CreatedAt, e.CompletedAt}
 }
 
-// A match is an item of a check: an entry or a prospect.
+// A match is an item of a check: an entry, a prospect or a delivery in quarantine.
 type match struct {
-	AccountLogID atrium.EntryID    `json:"accountLogId,omitzero"`
-	AccountID    atrium.AccountID  `json:"accountId,omitzero"`
-	Source       string            `json:"source,omitzero"`
-	Type         string            `json:"type,omitzero"`
-	CreatedAt    *atrium.Time      `json:"createdAt,omitzero"`
-	ProspectID   atrium.ProspectID `json:"prospectId,omitzero"`
+	AccountLogID  atrium.EntryID       `json:"accountLogId,omitzero"`
+	AccountID     atrium.AccountID     `json:"accountId,omitzero"`
+	Source        string               `json:"source,omitzero"`
+	Type          string               `json:"type,omitzero"`
+	CreatedAt     *atrium.Time         `json:"createdAt,omitzero"`
+	ProspectID    atrium.ProspectID    `json:"prospectId,omitzero"`
+	QuarantinedID atrium.QuarantinedID `json:"quarantinedId,omitzero"`
+	ReceiverID    atrium.ReceiverID    `json:"receiverId,omitzero"`
 }
 
 func newMatch(m atrium.Match) match {
-	if m.ProspectID != "" {
+	switch {
+	case m.ProspectID != "":
 		return match{ProspectID: m.ProspectID}
+	case m.QuarantinedID != "":
+		return match{QuarantinedID: m.QuarantinedID, ReceiverID: m.ReceiverID, CreatedAt: &m.CreatedAt}
 	}
 	return match{AccountLogID: m.EntryID, AccountID: m.AccountID, Source: m.Source, Type: m.Type, CreatedAt: &m.CreatedAt}
 }

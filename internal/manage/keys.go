@@ -162,6 +162,9 @@ func decodeScopes(o *strictjson.Object, array []byte, all atrium.Scopes) (scopes
 	if len(scopes) > 1 && slices.Contains(scopes, atrium.ScopeContentRead) {
 		o.Fault("scopes", "must have content:read alone: sites show the key to their visitors")
 	}
+	if slices.Contains(scopes, atrium.ScopeManageEvents) && !scopes.Has(atrium.ScopeManageRead) {
+		o.Fault("scopes", "must have manage:read with manage:events: events contain everything that it reads")
+	}
 	return scopes
 }
 

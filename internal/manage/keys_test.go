@@ -11,6 +11,7 @@ func FuzzCreateKeyBody(f *testing.F) {
 		`{"name":"a","scopes":[]}`, `{"name":"a","scopes":["pages:read","pages:read"]}`, `{"name":"a","scopes":["pages:reed"]}`,
 		`{"name":"a","scopes":[null]}`, `{"name":"a","scopes":["null"]}`, `{"name":"a","scopes":["page\u0073:read"]}`, `{"name":"a","scopes":[1,{"a":[]}]}`,
 		`{"name":"a","scopes":["content:read"],"origins":["https://example.com","http://[::1]:3000"]}`, `{"name":"a","scopes":["content:read","pages:read"]}`,
+		`{"name":"a","scopes":["manage:events"]}`, `{"name":"a","scopes":["manage:events","manage:read"]}`, `{"name":"a","scopes":["manage","manage:events"]}`,
 		`{"name":"a","scopes":["content:read"],"origins":["https://null.example",null]}`, `{"name":"a","scopes":["content:read"],"origins":["https://Example.com/"]}`,
 		`{"name":"a","origins":[]}`, `{"name":"a","scopes":null}`, `{"name":"a","expiresInSeconds":0}`, `{"name":"a","expiresInSeconds":315360001}`, `{"name":"a","expiresInSeconds":null}`)
 }

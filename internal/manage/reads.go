@@ -22,7 +22,7 @@ type personalRead struct {
 }
 
 var readKinds = []string{
-	string(atrium.ReadAccount), string(atrium.ReadProspect), string(atrium.ReadEntry), string(atrium.ReadList), string(atrium.ReadExport),
+	string(atrium.ReadAccount), string(atrium.ReadProspect), string(atrium.ReadEntry), string(atrium.ReadDelivery), string(atrium.ReadList), string(atrium.ReadExport),
 }
 
 func (a *API) listReads(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {

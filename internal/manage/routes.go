@@ -7,6 +7,7 @@ package manage
 
 import (
 	"net/http"
+	"net/netip"
 	"slices"
 
 	"atrium"
@@ -18,17 +19,20 @@ import (
 
 // An API serves the management API from a store.
 type API struct {
-	Store    *store.Store
-	Logs     resource.Logs
-	Cursors  rest.CursorKey
-	Keys     KeyCache                          // forgets keys that this process changes
-	Server   *Server                           // this process, if it is a server; otherwise nil
-	Imports  *limit.Semaphore[atrium.TenantID] // limits concurrent imports, except checks
-	Checks   *limit.Semaphore[atrium.TenantID] // limits concurrent checks of imports
-	Exports  *limit.Semaphore[atrium.TenantID] // limits concurrent exports, including those of audit logs
-	MaxEntry int64                             // maximum size of each entry in a batch, in bytes; 0 means rest.DefaultMaxBody
-	MaxLine  int64                             // maximum length of an import line, in bytes; 0 is unlimited, as is the size of pages then
-	MaxBatch int64                             // maximum size of a body with a batch of entries, in bytes; 0 means the general limit
+	Store        *store.Store
+	Logs         resource.Logs
+	Cursors      rest.CursorKey
+	Keys         KeyCache                          // forgets keys that this process changes
+	Server       *Server                           // this process, if it is a server; otherwise nil
+	Imports      *limit.Semaphore[atrium.TenantID] // limits concurrent imports, except checks
+	Checks       *limit.Semaphore[atrium.TenantID] // limits concurrent checks of imports
+	Exports      *limit.Semaphore[atrium.TenantID] // limits concurrent exports, including those of audit logs
+	Waits        *limit.Semaphore[atrium.TenantID] // limits how many requests wait for events
+	WebhookAllow []netip.Prefix                    // networks to which webhooks may lead, in addition to public addresses
+	PublicURL    string                            // where clients reach the server, "" if it is not known
+	MaxEntry     int64                             // maximum size of each entry in a batch, in bytes; 0 means rest.DefaultMaxBody
+	MaxLine      int64                             // maximum length of an import line, in bytes; 0 is unlimited, as is the size of pages then
+	MaxBatch     int64                             // maximum size of a body with a batch of entries, in bytes; 0 means the general limit
 }
 
 // Routes returns all operations.
@@ -48,6 +52,9 @@ func (a *API) Routes() []rest.Route {
 		a.keyRoutes(),
 		a.userRoutes(),
 		a.groupRoutes(),
+		a.webhookRoutes(),
+		a.receiverRoutes(),
+		a.eventRoutes(),
 		a.tenantRoutes(),
 		a.auditRoutes(),
 		a.refusedRequestRoutes(),
@@ -87,6 +94,14 @@ func stream(pattern string, handle rest.Handler) rest.Route {
 
 func write(method, pattern string, area atrium.Scope, handle rest.Handler) rest.Route {
 	return rest.Route{Method: method, Pattern: prefix + pattern, Scope: area, For: rest.OneTenant, Handle: handle}
+}
+
+// ofEvents returns the route of an operation on webhooks or events. Both have everything that manage:read reads, so
+// each requires the same scope. Reads are heavy, as others are.
+func ofEvents(method, pattern string, handle rest.Handler) rest.Route {
+	route := write(method, pattern, atrium.ScopeManageEvents, handle)
+	route.Heavy = method == http.MethodGet
+	return route
 }
 
 const prefix = "/manage/v0"
@@ -329,5 +344,6 @@ func (a *API) serverRoutes() []rest.Route {
 	return []rest.Route{
 		operators(http.MethodGet, "/server/settings", atrium.ScopeManageRead, a.listSettings),
 		operators(http.MethodGet, "/server/jobs", atrium.ScopeManageRead, a.listJobs),
+		operators(http.MethodGet, "/server/checks", atrium.ScopeManageRead, a.listChecks),
 	}
 }

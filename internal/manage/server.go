@@ -14,6 +14,10 @@ type Server struct {
 	StartedAt atrium.Time
 	Settings  []Setting
 	Jobs      func() []Job
+
+	// Checks makes the checks of atrium doctor. The error's code is atrium.CodeUnavailable if too many calls are in
+	// progress.
+	Checks func(context.Context) ([]Check, error)
 }
 
 // A Setting is a setting in force, without secrets.
@@ -30,6 +34,14 @@ type Job struct {
 	LastSuccessAt   *atrium.Time `json:"lastSuccessAt,omitzero"`
 	LastFailureAt   *atrium.Time `json:"lastFailureAt,omitzero"`
 	LastError       string       `json:"lastError,omitzero"`
+}
+
+// A Check is the result of a check of the server, its database and its machine.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // ok, warn or fail
+	Found  string `json:"found"`
+	Fix    string `json:"fix,omitzero"` // how to fix it, unless it is ok
 }
 
 // ofServer is a list of what a server has.
@@ -51,4 +63,14 @@ func (a *API) listJobs(context.Context, auth.Principal, *rest.Request) (rest.Res
 		return rest.Response{}, atrium.NotFound()
 	}
 	return rest.Response{Body: ofServer[Job]{a.Server.Host, a.Server.StartedAt, a.Server.Jobs()}}, nil
+}
+
+func (a *API) listChecks(ctx context.Context, _ auth.Principal, r *rest.Request) (rest.Response, error) {
+	if a.Server == nil {
+		return rest.Response{}, atrium.NotFound()
+	}
+	ctx, cancel := r.UntilClosed(ctx)
+	defer cancel()
+	checks, err := a.Server.Checks(ctx)
+	return rest.Response{Body: ofServer[Check]{a.Server.Host, a.Server.StartedAt, checks}}, err
 }

@@ -78,6 +78,7 @@ type metadata struct {
 	verifier    *oidc.IDTokenVerifier
 	oauth       oauth2.Config // without the secret
 	sendsIssuer bool          // responses name the issuer (RFC 9207)
+	endSession  *url.URL      // ends the session of a browser at the provider; nil if it has no such address
 	at          time.Time
 }
 
@@ -134,6 +135,7 @@ func (p *Provider) lookUp(ctx context.Context) (*metadata, error) {
 		Methods     []string `json:"token_endpoint_auth_methods_supported"`
 		Challenges  []string `json:"code_challenge_methods_supported"`
 		SendsIssuer bool     `json:"authorization_response_iss_parameter_supported"`
+		EndSession  string   `json:"end_session_endpoint"`
 	}
 	if err := found.Claims(&claims); err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
@@ -157,8 +159,12 @@ func (p *Provider) lookUp(ctx context.Context) (*metadata, error) {
 	if len(claims.Challenges) > 0 && !slices.Contains(claims.Challenges, "S256") {
 		return nil, errors.New("discovery: the provider does not support PKCE with S256")
 	}
+	var endSession *url.URL
+	if p.mayUse(claims.EndSession) { // people can sign in without it
+		endSession, _ = url.Parse(claims.EndSession)
+	}
 	return &metadata{
-		issuer: p.config.Issuer, provider: found, sendsIssuer: claims.SendsIssuer, at: p.config.Now(),
+		issuer: p.config.Issuer, provider: found, sendsIssuer: claims.SendsIssuer, endSession: endSession, at: p.config.Now(),
 		verifier: found.Verifier(&oidc.Config{ClientID: p.config.ClientID, Now: p.config.Now}),
 		oauth:    oauth2.Config{ClientID: p.config.ClientID, Endpoint: endpoint, RedirectURL: p.config.RedirectURL, Scopes: p.config.Scopes},
 	}, nil

@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
 )
 
 // What Default shows of a payload.
@@ -38,22 +40,10 @@ func Default(payload []byte) string {
 		if values > 0 {
 			l.write(" · ")
 		}
-		l.write(name + " " + shorten(value.String()))
+		l.write(name + " " + atrium.Shorten(defaultLength, value.String()))
 		values++
 	}
 	return l.String()
-}
-
-// shorten returns the beginning of a value.
-func shorten(text string) string {
-	runes, last := 0, 0 // last is where the last code point begins that is shown
-	for i := range text {
-		if runes == defaultLength {
-			return text[:last] + "…"
-		}
-		runes, last = runes+1, i
-	}
-	return text
 }
 
 // Of returns the summary of the payload of an entry with a source and a type: that of its template, or the default.

@@ -70,6 +70,7 @@ func New(t testing.TB, b Behavior) *Provider {
 	mux.HandleFunc("GET /authorize", p.authorize)
 	mux.HandleFunc("POST /token", p.token)
 	mux.HandleFunc("GET /userinfo", p.userInfo)
+	mux.HandleFunc("GET /logout", p.logout)
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		p.requests[r.URL.Path]++
@@ -124,7 +125,7 @@ func (p *Provider) now() Behavior {
 func (p *Provider) metadata(w http.ResponseWriter, _ *http.Request) {
 	m := map[string]any{
 		"issuer": p.Issuer, "authorization_endpoint": p.Issuer + "/authorize", "token_endpoint": p.Issuer + "/token", "jwks_uri": p.Issuer + "/keys",
-		"userinfo_endpoint": p.Issuer + "/userinfo", "id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"},
+		"userinfo_endpoint": p.Issuer + "/userinfo", "end_session_endpoint": p.Issuer + "/logout?of=all", "id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"},
 		"code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,
 	}
 	if edit := p.now().Discovery; edit != nil {
@@ -156,6 +157,16 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		edit(back)
 	}
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+}
+
+// logout ends the session of the person at once, and sends the browser back.
+func (p *Provider) logout(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if q.Get("client_id") != ClientID || q.Get("of") != "all" || q.Get("post_logout_redirect_uri") == "" || q.Has("id_token_hint") {
+		http.Error(w, "invalid request", http.StatusBadRequest)
+		return
+	}
+	http.Redirect(w, r, q.Get("post_logout_redirect_uri"), http.StatusFound)
 }
 
 // take returns the request of a code, once.

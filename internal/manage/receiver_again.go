@@ -1,0 +1,213 @@
+package manage
+
+import (
+	"context"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/mapping"
+	"atrium/internal/receive"
+	"atrium/internal/rest"
+	"atrium/internal/store"
+	"atrium/internal/strictjson"
+)
+
+// Limits of one request that maps deliveries again. Whatever it reaches first, it ends after the delivery that it works on.
+const (
+	maxMappedAgain     = 200
+	defaultMappedAgain = 100
+	maxEntriesAgain    = 1000
+	maxTimeAgain       = 5 * time.Second
+	maxFaultsAgain     = 20 // that are listed
+)
+
+type quarantineFault struct {
+	QuarantinedID atrium.QuarantinedID `json:"quarantinedId"`
+	Fault         string               `json:"fault"`
+}
+
+// mappedAgain is what became of deliveries in quarantine.
+type mappedAgain struct {
+	Mapped      int               `json:"mapped"`
+	AccountLogs int               `json:"accountLogs"`
+	Replayed    int               `json:"replayed"`
+	Filtered    int               `json:"filtered"`
+	Failed      int               `json:"failed"`
+	Faults      []quarantineFault `json:"faults"`
+	Left        int64             `json:"left"`
+	NextCursor  string            `json:"nextCursor,omitzero"`
+}
+
+// A mapper maps deliveries of a receiver again.
+type mapper struct {
+	*API
+	r        *rest.Request
+	change   atrium.Change
+	receiver atrium.Receiver
+	mapping  *mapping.Mapping
+	deadline time.Time
+	mappedAgain
+}
+
+// newMapper returns a mapper of the receiver of the path. It returns Conflict if the mapping does not compile.
+func (a *API) newMapper(ctx context.Context, who auth.Principal, r *rest.Request, c atrium.Change) (*mapper, error) {
+	found, err := a.findReceiver(ctx, who, r)
+	if err != nil {
+		return nil, err
+	}
+	m := &mapper{API: a, r: r, change: c, receiver: found, deadline: time.Now().Add(maxTimeAgain), mappedAgain: mappedAgain{Faults: []quarantineFault{}}}
+	if m.mapping, err = mapping.Compile(found.ID, &found.ReceiverSpec); err != nil {
+		return nil, atrium.Errorf(atrium.CodeConflict, "The mapping of the receiver does not compile.").Because(err)
+	}
+	return m, nil
+}
+
+// full reports whether the request should end.
+func (m *mapper) full() bool { return m.AccountLogs >= maxEntriesAgain || time.Now().After(m.deadline) }
+
+// run maps deliveries, in order, until it is full or an attempt fails that may succeed later. Those that are mapped are
+// deleted after their entries are durable. done is how many it is done with.
+func (m *mapper) run(ctx context.Context, deliveries []atrium.QuarantinedDelivery) (done int, err error) {
+	var mapped []atrium.QuarantinedID
+	faults, entries := map[atrium.QuarantinedID]string{}, 0
+	for i := range deliveries {
+		d := &deliveries[i]
+		before := m.AccountLogs - m.Replayed
+		mapErr := m.one(ctx, d)
+		switch {
+		case mapErr == nil:
+			mapped, entries = append(mapped, d.ID), entries+m.AccountLogs-m.Replayed-before
+		case receive.CannotStore(mapErr):
+			faults[d.ID] = mapErr.Error()
+			if m.Failed++; len(m.Faults) < maxFaultsAgain {
+				m.Faults = append(m.Faults, quarantineFault{d.ID, mapErr.Error()})
+			}
+		default:
+			err = mapErr
+		}
+		if err != nil {
+			break
+		}
+		if done++; m.full() {
+			break
+		}
+	}
+	if len(mapped) > 0 {
+		if err := m.Store.RemoveMapped(ctx, m.change, m.receiver.ID, mapped, entries); err != nil {
+			return 0, err
+		}
+	}
+	m.Mapped += len(mapped)
+	if faultErr := m.Store.SetQuarantineFaults(ctx, m.receiver.TenantID, m.receiver.ID, faults); faultErr != nil {
+		return 0, faultErr
+	}
+	return done, err
+}
+
+// one records the entries of a delivery.
+func (m *mapper) one(ctx context.Context, d *atrium.QuarantinedDelivery) error {
+	var results []mapping.Result
+	if err := m.r.Heavily(ctx, func() (err error) {
+		results, err = m.mapping.Map(&mapping.Delivery{Headers: d.Headers, Query: d.Query, Body: d.Body}, m.maxPayload())
+		return err
+	}); err != nil {
+		return err
+	}
+	drafts, filtered := receive.Drafts(&m.receiver, results, string(d.RequestID))
+	receipts, err := receive.Record(ctx, m.Logs, drafts)
+	if err != nil {
+		return err
+	}
+	m.Filtered += filtered
+	for _, receipt := range receipts {
+		if m.AccountLogs++; receipt.Replayed {
+			m.Replayed++
+		}
+	}
+	return nil
+}
+
+// maxPayload returns the maximum number of bytes of a payload.
+func (a *API) maxPayload() int {
+	if a.MaxEntry > 0 {
+		return int(a.MaxEntry)
+	}
+	return rest.DefaultMaxBody
+}
+
+// response adds what is left.
+func (m *mapper) response(ctx context.Context) (rest.Response, error) {
+	found, err := m.Store.Receiver(ctx, m.receiver.TenantID, m.receiver.ID)
+	if m.Left = found.Quarantined; m.Left == 0 {
+		m.NextCursor = ""
+	}
+	return rest.Response{Body: m.mappedAgain}, err
+}
+
+func (a *API) mapQuarantineAgain(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	limit, binding := defaultMappedAgain, []string{string(who.TenantID), "map again", r.PathValue("receiver_id")}
+	var after *atrium.Position
+	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
+		if o.Has("limit") {
+			limit = int(o.Integer("limit", 1, maxMappedAgain))
+		}
+		o.Text("cursor", strictjson.Optional, func(text string) string {
+			var ok bool
+			if after, ok = a.Cursors.OpenPosition(text, binding...); !ok {
+				return "is not a nextCursor of the same receiver"
+			}
+			return ""
+		})
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	m, err := a.newMapper(ctx, who, r, c)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	for {
+		page, err := a.Store.NextQuarantined(ctx, who.TenantID, m.receiver.ID, after, limit-m.Mapped-m.Failed)
+		if err != nil {
+			return rest.Response{}, err
+		}
+		if len(page) == 0 {
+			return m.response(ctx)
+		}
+		done, err := m.run(ctx, page)
+		if done == 0 && m.Mapped+m.Failed == 0 {
+			return rest.Response{}, err
+		}
+		if done > 0 {
+			after = store.QuarantinePosition(&page[done-1])
+		}
+		if err != nil || m.Mapped+m.Failed == limit || m.full() { // the client continues from here
+			m.NextCursor = a.Cursors.SealPosition(after, binding...)
+			return m.response(ctx)
+		}
+	}
+}
+
+func (a *API) mapQuarantinedAgain(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	c, err := r.DecodeChange(who, nil)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	receiver, id, err := quarantinedIDs(r)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	d, err := a.Store.QuarantinedDelivery(ctx, who.TenantID, receiver, id)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	m, err := a.newMapper(ctx, who, r, c)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	if _, err := m.run(ctx, []atrium.QuarantinedDelivery{d}); err != nil {
+		return rest.Response{}, err
+	}
+	return m.response(ctx)
+}
