@@ -162,6 +162,9 @@ type Fault struct {
 type Report struct {
 	Manifest
 	Audits []Fault `json:"audits"` // audit logs that were broken when the backup was made
+
+	// IDs of the keys that the secrets in the database may need. A backup does not contain keys.
+	SecretKeys []string `json:"secretKeys,omitempty"`
 }
 
 // Verify verifies a backup in place: its checksum and structure, whether this binary supports its
@@ -322,6 +325,13 @@ func (r *Report) checkDatabase(ctx context.Context, path, from string) error {
 		}
 	}
 	r.Contents = contents
+	keys, err := s.SecretKeys(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range keys {
+		r.SecretKeys = append(r.SecretKeys, id.String())
+	}
 	if _, ok := contents.Rows["audit"]; !ok {
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"atrium"
 )
 
 //go:generate go run ./reference/write
@@ -128,6 +130,15 @@ type Config struct {
 	// Name of the identity provider on the button of the sign-in page.
 	OIDCLabel string
 
+	// `file` with the keys that encrypt secrets in the database, such as those that sign webhooks: one per line, 256
+	// bits in base64. The first one encrypts, and all decrypt. Only the user of the server should be able to read it.
+	// Keep a copy apart from the backups of the database. atrium secrets add-key creates it. Empty stores no secrets.
+	SecretsKeyFile string
+
+	// Networks that webhooks may call although they are not public, also without TLS: comma-separated `networks` such as
+	// 10.0.0.0/8, or addresses. Link-local addresses and those of the metadata services of clouds are never called.
+	WebhookAllow string
+
 	// Maximum open connections. The server closes further ones at once.
 	MaxConnections int
 
@@ -213,6 +224,20 @@ type Config struct {
 	// Versions of an audience to keep: the newest ones, and the published one. Creating a
 	// version deletes at most 100 older ones, or 4 MiB of them. 0 keeps all.
 	KeepVersions int
+
+	// How long events are stored, from 168h (7 days) to 2160h (90 days). Readers and webhooks that are
+	// further behind miss the older ones.
+	EventRetention time.Duration
+
+	// How long finished deliveries to webhooks are stored, with their attempts, from 24h to 8760h (365 days).
+	DeliveryRetention time.Duration
+
+	// How long deliveries to receivers that could not be mapped are in quarantine, from 24h to 8760h (365 days).
+	QuarantineRetention time.Duration
+
+	// Maximum requests of this node to webhooks that are in flight, up to 4096: of one tenant a quarter, of one webhook 16.
+	// 0 leaves all deliveries to other nodes.
+	WebhookRequests int
 }
 
 // The values of DatabaseStatements.
@@ -261,6 +286,10 @@ func Default() Config {
 		QueueBytes:           64 << 20,
 		BatchEntries:         256,
 		WriteWorkers:         2,
+		EventRetention:       atrium.MinEventRetention,
+		DeliveryRetention:    atrium.DefaultDeliveryRetention,
+		QuarantineRetention:  atrium.DefaultQuarantineRetention,
+		WebhookRequests:      256,
 	}
 }
 
@@ -316,6 +345,8 @@ func (c *Config) faults() (all []string) {
 	check(c.RequestWait >= 0 && c.RequestWait <= time.Minute, "request-wait", "must be from 0s to "+time.Minute.String())
 	proxies, err := Networks(c.TrustedProxies)
 	check(err == nil, "trusted-proxies", "must be networks such as 10.0.0.0/8 or addresses, separated by commas")
+	_, err = Networks(c.WebhookAllow)
+	check(err == nil, "webhook-allow", "must be networks such as 10.0.0.0/8 or addresses, separated by commas")
 	everyone := func(n netip.Prefix) bool { return n.Bits() == 0 }
 	check(!slices.ContainsFunc(proxies, everyone), "trusted-proxies", "must not include every address: any client could then choose its own")
 	for _, d := range []struct {
@@ -336,6 +367,10 @@ func (c *Config) faults() (all []string) {
 	check(c.BatchEntries >= 1 && c.BatchEntries <= 4096, "batch-entries", "must be from 1 to 4096")
 	check(c.WriteWorkers >= 1 && c.WriteWorkers <= 64, "write-workers", "must be from 1 to 64")
 	check(c.KeepVersions >= 0, "keep-versions", "must not be negative")
+	check(c.EventRetention >= atrium.MinEventRetention && c.EventRetention <= atrium.MaxEventRetention, "event-retention", "must be from 168h to 2160h")
+	check(c.DeliveryRetention >= atrium.MinDeliveryRetention && c.DeliveryRetention <= atrium.MaxDeliveryRetention, "delivery-retention", "must be from 24h to 8760h")
+	check(c.QuarantineRetention >= atrium.MinQuarantineRetention && c.QuarantineRetention <= atrium.MaxQuarantineRetention, "quarantine-retention", "must be from 24h to 8760h")
+	check(c.WebhookRequests >= 0 && c.WebhookRequests <= 4096, "webhook-requests", "must be from 0 to 4096")
 	return append(all, c.signInFaults()...)
 }
 

@@ -34,6 +34,8 @@ var usage = map[string]string{
 	"OIDCScopes":           "Scopes to ask the identity provider for, separated by spaces, with openid. Add the one that makes it send the groups, if it needs one.",
 	"OIDCGroupsClaim":      "Claim that has the groups of a person, in the ID token or at the userinfo endpoint.",
 	"OIDCLabel":            "Name of the identity provider on the button of the sign-in page.",
+	"SecretsKeyFile":       "`file` with the keys that encrypt secrets in the database, such as those that sign webhooks: one per line, 256 bits in base64. The first one encrypts, and all decrypt. Only the user of the server should be able to read it. Keep a copy apart from the backups of the database. atrium secrets add-key creates it. Empty stores no secrets.",
+	"WebhookAllow":         "Networks that webhooks may call although they are not public, also without TLS: comma-separated `networks` such as 10.0.0.0/8, or addresses. Link-local addresses and those of the metadata services of clouds are never called.",
 	"MaxConnections":       "Maximum open connections. The server closes further ones at once.",
 	"MaxClientConnections": "Maximum open connections of one client: an IPv4 address or an IPv6 /64 network. The server closes further ones at once. Trusted proxies are exempt.",
 	"TrustedProxies":       "Proxies whose X-Forwarded-For header names the client: comma-separated `networks` such as 10.0.0.0/8, or addresses. The header is ignored in requests from others.",
@@ -56,4 +58,8 @@ var usage = map[string]string{
 	"BatchEntries":         "Maximum entries in one commit.",
 	"WriteWorkers":         "Maximum commits that run at the same time on PostgreSQL, not counting those of entries that wait for a lock. SQLite has one writer.",
 	"KeepVersions":         "Versions of an audience to keep: the newest ones, and the published one. Creating a version deletes at most 100 older ones, or 4 MiB of them. 0 keeps all.",
+	"EventRetention":       "How long events are stored, from 168h (7 days) to 2160h (90 days). Readers and webhooks that are further behind miss the older ones.",
+	"DeliveryRetention":    "How long finished deliveries to webhooks are stored, with their attempts, from 24h to 8760h (365 days).",
+	"QuarantineRetention":  "How long deliveries to receivers that could not be mapped are in quarantine, from 24h to 8760h (365 days).",
+	"WebhookRequests":      "Maximum requests of this node to webhooks that are in flight, up to 4096: of one tenant a quarter, of one webhook 16. 0 leaves all deliveries to other nodes.",
 }

@@ -59,7 +59,9 @@ func decode(line []byte) (store.Import, error) {
 	if faults := d.Faults(); len(faults) > 0 {
 		return store.Import{}, atrium.Invalid(faults...)
 	}
-	if e, ok := d.item.Record.(*atrium.Entry); ok && e.IdempotencyKey != "" {
+	if e, ok := d.item.Record.(*atrium.Entry); ok && e.IdentifiedByKey {
+		d.item.Fingerprint = canonical.KeyFingerprint(e.IdempotencyKey)
+	} else if ok && e.IdempotencyKey != "" {
 		if d.item.Fingerprint, err = canonical.Fingerprint(e.Submission); err != nil {
 			return store.Import{}, err
 		}
@@ -252,6 +254,9 @@ func (d *decoder) accountLog() {
 	}
 	e.Payload = compacted(d.Object.Object("payload", strictjson.Required))
 	e.IdempotencyKey, _ = d.Text("idempotencyKey", strictjson.Nullable, textOf(1, atrium.MaxIdempotencyKey))
+	if e.IdentifiedByKey = d.Bool("identifiedByKey"); e.IdentifiedByKey && e.IdempotencyKey == "" {
+		d.Fault("identifiedByKey", "must not be true without an idempotencyKey")
+	}
 	if o := d.Inner("claimed", strictjson.Nullable); o != nil {
 		e.Claim = claim(&decoder{Object: o})
 		o.RejectUnknown()

@@ -156,6 +156,8 @@ func TestEveryViolatedConstraintIsNamed(t *testing.T) {
 		{entryLine, "type", text(`""`, long(101), `"\u0000"`, `null`)},
 		{entryLine, "payload", []string{`null`, `[]`, `"{}"`, `1`}},
 		{entryLine, "idempotencyKey", text(`""`, long(256), `"\u0000"`)},
+		{entryLine, "identifiedByKey", []string{`1`, `"true"`, `null`}},
+		{with(entryLine, "idempotencyKey", ""), "identifiedByKey", []string{`true`}},
 		{entryLine, "claimed", []string{`[]`, `"x"`, `1`}},
 		{entryLine, "createdAt", instants},
 		{entryLine, "occurredAt", instants[:8]},

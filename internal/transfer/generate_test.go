@@ -323,7 +323,10 @@ func entriesOf(t *rapid.T, accounts []string, begin func(kind, idName, id string
 		l.add("source", quote(text(t, 1, 100)))
 		l.add("type", quote(text(t, 1, 100)))
 		l.add("payload", jsonObject(t, 4))
-		maybe(t, "keyed", func() { l.add("idempotencyKey", quote(text(t, 0, 254)+strconv.Itoa(i))) })
+		maybe(t, "keyed", func() {
+			l.add("idempotencyKey", quote(text(t, 0, 254)+strconv.Itoa(i)))
+			maybe(t, "identified by key", func() { l.add("identifiedByKey", "true") })
+		})
 		maybe(t, "claimed", func() {
 			c := &line{}
 			maybe(t, "by identifier", func() { c.add("accountId", quote("account_"+strings.Repeat("7", 26))) })

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"atrium"
+	"atrium/internal/canonical"
 	"atrium/internal/transfer"
 )
 
@@ -79,7 +80,7 @@ func TestAMemberThatDiffersIsNamed(t *testing.T) {
 		}},
 		{tombstoneLine, map[string]string{"expiresAt": `null`}},
 		{entryLine, map[string]string{
-			"source": `"x"`, "type": `"x"`, "payload": `{"n":1.5}`, "idempotencyKey": `"x"`, "claimed": `{"name":"acme.example"}`, "createdAt": other,
+			"source": `"x"`, "type": `"x"`, "payload": `{"n":1.5}`, "idempotencyKey": `"x"`, "identifiedByKey": `true`, "claimed": `{"name":"acme.example"}`, "createdAt": other,
 			"accountId": `"account_00000000000000000000000002"`, "occurredAt": other, "acknowledgedAccountId": `"account_00000000000000000000000002"`,
 		}},
 		{entryLine, map[string]string{"idempotencyKey": `null`, "claimed": `null`}},
@@ -395,5 +396,30 @@ func TestImportStoresManyWordsInSeveralTransactions(t *testing.T) {
 	const rows = 500
 	if least := prospects * 32 / rows; commits < least || rechecks != commits {
 		t.Errorf("%d commits, before which the key was checked %d times, want at least %d", commits, rechecks, least)
+	}
+}
+
+func TestEntryOfAReceiverIsIdentifiedByItsKeyAfterAnImport(t *testing.T) {
+	p := newPlace(t)
+	keyed := with(entryLine, "identifiedByKey", "true")
+	p.put(t, accountLine, keyed)
+	if exported := p.export(t); !strings.Contains(exported, `"idempotencyKey":"k","identifiedByKey":true,`) {
+		t.Errorf("exported %s", exported)
+	}
+	changed := atrium.Submission{Source: "crm", Type: "other", Payload: []byte(`{"attempt":2}`), IdempotencyKey: "k"}
+	d := canonical.KeyDraft(p.tenant, changed)
+	d.ID = atrium.NewID[atrium.EntryID]()
+	outcomes, err := p.Append(t.Context(), []*atrium.Draft{d})
+	if err != nil || outcomes[0].Err != nil || !outcomes[0].Replayed || string(outcomes[0].EntryID) != entryID {
+		t.Errorf("%+v, %v", outcomes, err)
+	}
+	request, err := canonical.Draft(p.tenant, changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.ID = atrium.NewID[atrium.EntryID]()
+	outcomes, err = p.Append(t.Context(), []*atrium.Draft{request})
+	if err != nil || atrium.CodeOf(outcomes[0].Err) != atrium.CodeIdempotencyKeyReused {
+		t.Errorf("%+v, %v", outcomes, err)
 	}
 }

@@ -2,6 +2,8 @@ package transfer
 
 import (
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -108,6 +110,7 @@ type (
 		Type           string           `json:"type"`
 		Payload        jsontext.Value   `json:"payload"`
 		IdempotencyKey string           `json:"idempotencyKey,omitzero"`
+		ByKey          bool             `json:"identifiedByKey,omitzero"`
 		Claimed        claimed          `json:"claimed,omitzero"`
 		OccurredAt     *atrium.Time     `json:"occurredAt,omitzero"`
 		Acknowledged   atrium.AccountID `json:"acknowledgedAccountId,omitzero"`
@@ -130,6 +133,20 @@ type (
 		Action  string         `json:"action"`
 		Subject string         `json:"subject"`
 		Detail  jsontext.Value `json:"detail"`
+	}
+	quarantinedLine struct {
+		Kind          string               `json:"kind"`
+		QuarantinedID atrium.QuarantinedID `json:"quarantinedId"`
+		ReceiverID    atrium.ReceiverID    `json:"receiverId"`
+		ReceivedAt    atrium.Time          `json:"receivedAt"`
+		Headers       []headerLine         `json:"headers"`
+		Query         string               `json:"query"`
+		Body          *string              `json:"body,omitzero"`
+		BodyBase64    []byte               `json:"bodyBase64,omitzero"` // if it is not UTF-8
+	}
+	headerLine struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
 	}
 	claimed struct {
 		AccountID atrium.AccountID `json:"accountId,omitzero"`
@@ -181,16 +198,32 @@ func lineOf(record store.Record) (any, error) {
 		}, nil
 	case *atrium.Entry:
 		return accountLogLine{
-			"accountLog", r.ID, r.AccountID, r.Source, r.Type, strictjson.Compact(r.Payload), r.IdempotencyKey,
+			"accountLog", r.ID, r.AccountID, r.Source, r.Type, strictjson.Compact(r.Payload), r.IdempotencyKey, r.IdentifiedByKey,
 			claimed{r.Claim.AccountID, r.Claim.Domain, r.Claim.Name}, r.OccurredAt, r.AcknowledgedID, r.CreatedAt,
 		}, nil
 	case *atrium.Move:
 		return moveLine{"move", r.ID, r.From, r.To, strictjson.Compact(r.Rule), r.CreatedAt, r.UndoneAt}, nil
 	case *atrium.AuditRow:
 		return auditRecordLine{"auditRecord", r.Number, r.At, r.Action, r.Subject, r.Detail}, nil
+	case *atrium.QuarantinedDelivery:
+		return newQuarantinedLine(r), nil
 	default:
 		return nil, fmt.Errorf("%T has no kind of line", record)
 	}
+}
+
+func newQuarantinedLine(d *atrium.QuarantinedDelivery) quarantinedLine {
+	valid := func(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+	line := quarantinedLine{Kind: "quarantinedDelivery", QuarantinedID: d.ID, ReceiverID: d.ReceiverID, ReceivedAt: d.ReceivedAt, Headers: []headerLine{}, Query: valid(d.Query)}
+	for _, h := range d.Headers {
+		line.Headers = append(line.Headers, headerLine{valid(h.Name), valid(h.Value)})
+	}
+	if utf8.Valid(d.Body) {
+		line.Body = new(string(d.Body))
+	} else {
+		line.BodyBase64 = d.Body
+	}
+	return line
 }
 
 func newPageLine(p *atrium.Page, s *atrium.Schedule) pageLine {
