@@ -20,6 +20,7 @@ import (
 	"atrium/internal/config"
 	"atrium/internal/content"
 	"atrium/internal/docsui"
+	"atrium/internal/doctor"
 	"atrium/internal/external"
 	"atrium/internal/ingest"
 	"atrium/internal/limit"
@@ -52,6 +53,7 @@ const statusOK = `{"status":"ok"}`
 type Config struct {
 	Settings config.Config
 	Origins  []config.Setting // the settings with their origin, for operators
+	Loading  []doctor.Finding // warnings of loading the settings, for operators
 	Store    *store.Store     // migrated by New, closed by the caller
 	Log      *slog.Logger
 	Metrics  *telemetry.Metrics // nil for none; served if the settings have an address
@@ -78,10 +80,13 @@ type App struct {
 	ready       atomic.Bool
 	jobs        []job
 	requests    *requestlog.Recorder
+	deliverer   *deliverer // nil if the node sends no requests to webhooks
 	runs        *jobRuns
 	succeeded   func(job string)  // called after each run without an error; may be nil
 	draining    atomic.Bool       // during the shutdown delay
 	export      *telemetry.Export // nil for none
+
+	missingKeys atomic.Pointer[error] // why no request should come because of secrets; nil before the first check
 }
 
 // New listens, migrates the store's schema, and returns the service, which
@@ -99,7 +104,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err := a.secure(); err != nil {
 		return nil, err
 	}
-	if err := checkClientSecret(c); err != nil {
+	if err := errors.Join(checkClientSecret(c), useSecrets(c)); err != nil {
 		return nil, err
 	}
 	if err := a.listen(c.Metrics != nil && c.Settings.MetricsAddr != "", limits.bounds, observe.acceptFailed); err != nil {
@@ -109,6 +114,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, errors.Join(err, a.closeListeners())
 	}
+	if err := a.checkSecrets(ctx, c.Store); err != nil {
+		return nil, errors.Join(fmt.Errorf("check the keys of secrets: %w", err), a.closeListeners())
+	}
 	signOn, err := newSingleSignOn(ctx, c, limits.failures)
 	if err != nil {
 		return nil, errors.Join(err, a.closeListeners())
@@ -116,7 +124,12 @@ func New(ctx context.Context, c Config) (*App, error) {
 	a.writer = newWriter(c, observe.ingest, observe.trace)
 	a.keys = auth.New(c.Store, c.Store.Now, limits.failures, observe.auth)
 	a.requests = observe.requests
-	a.jobs, a.runs = newJobs(c.Store, a.requests, a.newer), newJobRuns(time.Now)
+	c.Store.EventRetention, c.Store.DeliveryRetention = c.Settings.EventRetention, c.Settings.DeliveryRetention
+	c.Store.QuarantineRetention = c.Settings.QuarantineRetention
+	if a.deliverer, err = newDeliverer(c, &limits.rest, observe.tenants); err != nil {
+		return nil, errors.Join(err, a.closeListeners())
+	}
+	a.jobs, a.runs = append(newJobs(c.Store, a.requests, a.newer), a.secretsJob(c.Store)), newJobRuns(time.Now)
 	stopping, stop := context.WithCancel(context.Background())
 	api := newAPI(c, a.keys)
 	api.Begin, api.Observe, api.Stopping, api.Limits = observe.begin, observe.request, stopping, limits.rest
@@ -143,6 +156,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	} else {
 		people["/{$}"] = http.RedirectHandler("/console", http.StatusSeeOther)
 	}
+	maps.Copy(open, newReceiver(c, api, a.writer).Handlers())
 	for _, pages := range []map[string]http.Handler{rest.ErrorPages(), docsui.Documents(), docsui.Pages()} {
 		for path, page := range pages {
 			open[path] = api.Anonymous(page)
@@ -236,6 +250,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer stop()
 	running.Go(func() { a.keys.Run(background, a.log) })
 	jobs := startJobs(background, a.jobs, a.log, a.jobRan)
+	stopDelivering := a.deliver(background)
 
 	failed := make(chan error, 2)
 	defer func() { _ = a.listener.Close() }() // Serve closes it, but may not even have begun
@@ -273,12 +288,14 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	a.log.Info("stopping: completing requests in flight")
 	jobs.stop()
+	delivered := stopDelivering(drain)
 	err := a.server.Shutdown(drain)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("finish requests: %w", err), a.server.Close())
 	}
 	err = errors.Join(failure, err, a.writer.Close(drain))
 	jobs.wait(drain)
+	<-delivered
 	if err := a.requests.Write(drain); err != nil {
 		a.log.Warn("the last refused requests and reads of personal data were not stored", "error", err)
 	}
@@ -337,6 +354,9 @@ func (a *App) readiness(s *store.Store) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if !a.ready.Load() {
 			return atrium.Unavailable(errors.New("the service is starting or stopping"))
+		}
+		if lacks := a.lacksKeys(); lacks != nil {
+			return atrium.Unavailable(lacks)
 		}
 		return ping(r.Context(), s)
 	}

@@ -54,11 +54,16 @@ func (r *jobRuns) last(job string) lastRuns {
 
 // jobError returns the text of an error on one line, without credentials.
 func jobError(err error) string {
-	text := atrium.Printable(strings.Join(strings.Fields(config.RedactText(strings.ToValidUTF8(err.Error(), "\uFFFD"))), " "))
+	text := publicLine(err.Error())
 	if runes := []rune(text); len(runes) > maxJobError {
 		return string(runes[:maxJobError-1]) + "…"
 	}
 	return text
+}
+
+// publicLine returns a text on one line, without credentials.
+func publicLine(text string) string {
+	return atrium.Printable(strings.Join(strings.Fields(config.RedactText(strings.ToValidUTF8(text, "\uFFFD"))), " "))
 }
 
 // jobRan stores and measures the result of a run.
@@ -72,7 +77,9 @@ func (a *App) jobRan(job string, err error) {
 // serverInfo returns what operators can see of this process.
 func (a *App) serverInfo(c Config) *manage.Server {
 	host, _ := os.Hostname() // "" if it is unknown
-	info := &manage.Server{Host: host, StartedAt: atrium.At(time.Now()), Jobs: a.jobStates, Settings: make([]manage.Setting, len(c.Origins))}
+	info := &manage.Server{
+		Host: host, StartedAt: atrium.At(time.Now()), Jobs: a.jobStates, Checks: newChecks(c), Settings: make([]manage.Setting, len(c.Origins)),
+	}
 	for i, s := range c.Origins {
 		info.Settings[i] = manage.Setting{Name: s.Name, Value: &s.Value, Source: string(s.Source)}
 		if s.Source == config.FromSecret {
@@ -88,7 +95,7 @@ func (a *App) jobStates() []manage.Job {
 	for i, j := range a.jobs {
 		last := a.runs.last(j.name)
 		all[i] = manage.Job{
-			Name: j.name, IntervalSeconds: int64(j.interval / time.Second), LastSuccessAt: last.success, LastFailureAt: last.failure, LastError: last.err,
+			Name: j.name, IntervalSeconds: max(1, int64(j.interval/time.Second)), LastSuccessAt: last.success, LastFailureAt: last.failure, LastError: last.err,
 		}
 	}
 	return all

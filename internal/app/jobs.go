@@ -32,6 +32,10 @@ func newJobs(s *store.Store, requests *requestlog.Recorder, newer chan<- error) 
 		forgotten     atrium.TenantID // whose refused requests were deleted last
 		unread        atrium.TenantID // whose reads of personal data were deleted last
 		retained      atrium.TenantID // whose retention rules were applied last
+		outdated      atrium.TenantID // whose expired events were deleted last
+		delivered     atrium.TenantID // whose expired deliveries were deleted last
+		corrected     atrium.TenantID // whose expired deliveries in quarantine were deleted last
+		noticed       atrium.TenantID // whose keys that expire were reported last
 		counted       atrium.TenantID // whose counts were swept last
 		countedAll    bool            // whether all tenants were swept once
 		retentionLeft bool            // whether a tenant had more to delete since the first one
@@ -50,8 +54,25 @@ func newJobs(s *store.Store, requests *requestlog.Recorder, newer chan<- error) 
 			more, err = s.UpdateCounts(ctx)
 			return more || !countedAll && err == nil, err
 		}},
+		{"delivery-expiry", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			delivered, err = s.DeleteExpiredDeliveries(ctx, delivered)
+			return delivered != "", err
+		}},
 		{"erasures", pollInterval, s.ContinueErasures},
+		{"events", sequenceInterval, func(ctx context.Context) (bool, error) { return false, s.RunSequencer(ctx) }},
+		{"event-expiry", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			outdated, err = s.DeleteExpiredEvents(ctx, outdated)
+			return outdated != "", err
+		}},
+		{"key-expiry", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			noticed, err = s.ReportExpiringKeys(ctx, noticed)
+			return noticed != "", err
+		}},
 		{"person-erasures", pollInterval, s.RunErasures},
+		{"quarantine-expiry", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			corrected, err = s.DeleteExpiredQuarantine(ctx, corrected)
+			return corrected != "", err
+		}},
 		{"request-log", pollInterval, func(ctx context.Context) (bool, error) { return false, requests.Write(ctx) }},
 		{"request-log-expiry", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			var readsErr error
@@ -112,8 +133,9 @@ const maxDue = 100
 // within 1.25 s as long as any node can do it.
 const (
 	pollInterval       = time.Second
-	activityInterval   = 4 * time.Second  // longer is cheaper: more accounts of a page are updated together
-	countInterval      = 30 * time.Second // longer is cheaper: more entries are counted together
+	sequenceInterval   = 20 * time.Millisecond // after a wait for events of up to a second; longer is cheaper: more of them share a commit
+	activityInterval   = 4 * time.Second       // longer is cheaper: more accounts of a page are updated together
+	countInterval      = 30 * time.Second      // longer is cheaper: more entries are counted together
 	cleanupInterval    = 10 * time.Minute
 	upgradeInterval    = 5 * time.Second
 	maxFailureInterval = 10 * time.Second

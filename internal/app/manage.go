@@ -8,6 +8,7 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/config"
 	"atrium/internal/console"
 	"atrium/internal/limit"
 	"atrium/internal/manage"
@@ -20,8 +21,14 @@ import (
 // as requests with an operator's key do. The tenant may be atrium.OperatorChain, for the
 // operators' own keys and audit log. The handler works until ctx ends.
 func Manage(ctx context.Context, c Config) (http.Handler, error) {
+	if err := useSecrets(c); err != nil {
+		return nil, err
+	}
 	cursors, err := prepare(ctx, c)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Store.MissingSecretKeys(ctx); err != nil { // what needs a missing key fails by itself
 		return nil, err
 	}
 	api := newAPI(c, commandLine{})
@@ -70,9 +77,16 @@ func newConsole(c Config, api *rest.API, private *manage.API, failures *auth.Fai
 	return handlers
 }
 
+// Limits of requests that wait for events. Each also counts as in flight.
+const (
+	maxWaits      = 256
+	waitsOfTenant = 16
+)
+
 // newManage returns the management API for callers that keys identifies.
 func newManage(c Config, cursors rest.CursorKey, keys manage.KeyCache, logs resource.Logs) *manage.API {
 	c.Store.KeepVersions = c.Settings.KeepVersions
+	allow, _ := config.Networks(c.Settings.WebhookAllow) // Config.Validate has checked it
 	exports := maxExports
 	if c.Store.Traits().Remote {
 		exports = min(exports, c.Settings.DatabaseConnections/2)
@@ -84,6 +98,8 @@ func newManage(c Config, cursors rest.CursorKey, keys manage.KeyCache, logs reso
 		Exports: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Slots: exports, Each: streamsOfTenant, Waiting: exportsWaiting, Timeout: exportWait,
 		}),
+		WebhookAllow: allow, PublicURL: c.Settings.PublicURL,
+		Waits:    limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: maxWaits, Each: waitsOfTenant}),
 		MaxEntry: int64(c.Settings.MaxBody), MaxBatch: int64(c.Settings.BatchMaxBody),
 	}
 }

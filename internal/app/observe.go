@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"time"
 
+	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/ingest"
+	"atrium/internal/limit"
 	"atrium/internal/requestlog"
 	"atrium/internal/telemetry"
 )
@@ -23,6 +25,7 @@ type observers struct {
 	acceptFailed func(error)
 
 	requests *requestlog.Recorder
+	tenants  *limit.Recent[atrium.TenantID] // with requests
 }
 
 func newObservers(c Config) (w observers) {
@@ -58,8 +61,12 @@ func newObservers(c Config) (w observers) {
 		}
 	}
 	w.requests = requestlog.New(c.Store, c.Store.Now)
+	w.tenants = &limit.Recent[atrium.TenantID]{}
 	reported := w.request
 	w.request = func(ctx context.Context, x *telemetry.Exchange) {
+		if x.TenantID != "" {
+			w.tenants.Use(x.TenantID, time.Now())
+		}
 		reported(ctx, x)
 		w.requests.Observe(x)
 	}
@@ -82,6 +89,8 @@ func (a *App) measure(c Config) {
 	m.Gauge("atrium_erasures_pending_tenants", "Tenants with incomplete erasures of persons, as of the last run of the job.", func() float64 { return float64(s.TenantsWithErasures()) })
 	m.Gauge("atrium_tenant_deletions", "Tenants that are being deleted, as of the last run of the job.", func() float64 { return float64(s.TenantsBeingDeleted()) })
 	m.Counter("atrium_retention_deleted_entries_total", "Entries that retention rules have deleted.", func() float64 { return float64(s.ExpiredEntries()) })
+	m.Counter("atrium_events_sequenced_total", "Events that this node has given positions.", func() float64 { return float64(s.SequencedEvents()) })
+	m.Gauge("atrium_events_unsequenced_age_seconds", "Age of the oldest event without a position, as of the last look at all tenants.", func() float64 { return s.UnsequencedAge().Seconds() })
 	m.Counter("atrium_refused_requests_dropped_total", "Refused requests that are not in the list of their tenant, because too many others were.", func() float64 {
 		return float64(a.requests.DroppedRefusedRequests())
 	})
@@ -95,8 +104,9 @@ func (a *App) measure(c Config) {
 		return 0
 	})
 	m.Gauge("atrium_tls_certificate_expiry_timestamp_seconds", "Expiry of the TLS certificate, in seconds since 1970; +Inf without TLS.", a.certificate.expiry)
-	m.Ready(func() bool { return a.ready.Load() && ping(context.Background(), s) == nil })
+	m.Ready(func() bool { return a.ready.Load() && a.lacksKeys() == nil && ping(context.Background(), s) == nil })
 	m.Gauge("atrium_time_seconds", "The clock of the process, in seconds since 1970.", func() float64 { return float64(time.Now().UnixMilli()) / 1000 })
+	a.measureDeliveries(c)
 	a.succeeded = m.JobSucceeded
 	for _, j := range a.jobs {
 		m.JobSucceeded(j.name) // so that the alert fires for a job that never succeeds

@@ -91,8 +91,29 @@ func TestProblemsMatchTheExternalDocument(t *testing.T) {
 	checkProblems(t, api.External, sent)
 }
 
+// expireEvents makes two events of the tenant, which expire.
+func (s *service) expireEvents(t *testing.T) {
+	t.Helper()
+	if _, err := s.store.SetEventSettings(t.Context(), atrium.CommandLine(s.tenant), true, func(atrium.EventSettings) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	s.post(t, `{"source":"a","domain":"acme.example","payload":{}}`)
+	for more := true; more; {
+		var err error
+		if more, err = s.store.SequenceEvents(t.Context(), s.tenant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.store.DeleteExpiredEvents(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestProblemsMatchTheManagementDocument(t *testing.T) {
-	s := start(t, func(c *config.Config) { c.AnonymousRate = config.Rate{Count: 1, Window: time.Hour} })
+	s := start(t, func(c *config.Config) {
+		c.AnonymousRate, c.EventRetention = config.Rate{Count: 1, Window: time.Hour}, time.Nanosecond
+	})
+	s.expireEvents(t)
 	s.get(t, "/errors/conflict", "")
 	const post, brands = http.MethodPost, "/manage/v0/brands"
 	key := s.newKey(t, atrium.Scopes{atrium.ScopeManage})
@@ -123,6 +144,7 @@ func TestProblemsMatchTheManagementDocument(t *testing.T) {
 		s.send(t, post, brands, key, `{"title":""}`),
 		s.send(t, post, brands, key, `{"name":"b"}`, "Idempotency-Key: "+strings.Repeat("k", 256)),
 		s.get(t, brands+"?limit=0", key),
+		s.get(t, "/manage/v0/events?after=0", key),
 	} {
 		sent[identity(t, []byte(a.body))] = true
 	}

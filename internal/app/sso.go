@@ -50,7 +50,7 @@ func newSingleSignOn(ctx context.Context, c Config, failures *auth.Failures) (*c
 		return nil, err
 	}
 	signOn := &console.SingleSignOn{
-		Provider: NewProvider(c.Settings, c.Store.Now), People: auth.NewPeople(c.Store, failures), Seal: seal,
+		Provider: newProvider(c.Settings, c.Store.Now), People: auth.NewPeople(c.Store, failures), Seal: seal,
 		Label: c.Settings.OIDCLabel, Public: c.Settings.PublicURL, Log: c.Log,
 	}
 	if c.Metrics != nil {
@@ -59,8 +59,8 @@ func newSingleSignOn(ctx context.Context, c Config, failures *auth.Failures) (*c
 	return signOn, nil
 }
 
-// NewProvider returns the identity provider of the settings, which must have one. now is the clock of the service.
-func NewProvider(c config.Config, now func() time.Time) *sso.Provider {
+// newProvider returns the identity provider of the settings, which must have one. now is the clock of the service.
+func newProvider(c config.Config, now func() time.Time) *sso.Provider {
 	return sso.New(sso.Config{
 		Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: func() (string, error) { return readClientSecret(c.OIDCClientSecretFile) },
 		RedirectURL: c.PublicURL + console.CallbackPath, Scopes: strings.Fields(c.OIDCScopes), GroupsClaim: c.OIDCGroupsClaim, Now: now,

@@ -18,14 +18,11 @@ import (
 	"time"
 
 	"atrium/internal/config"
+	"atrium/internal/doctor"
 )
 
 // certificatePause is the time between two checks for a changed certificate.
 const certificatePause = 5 * time.Second
-
-// ExpiryNotice is the remaining validity below which a warning is logged daily, or a sixth of
-// the validity of the certificate if that is less.
-const ExpiryNotice = 14 * 24 * time.Hour
 
 // Flow-control windows of an HTTP/2 connection. The window of a stream is a part of that of
 // the connection, so that a request that waits does not block the others.
@@ -119,13 +116,14 @@ func names(leaf *x509.Certificate) []string {
 	return all
 }
 
-// notice logs a warning before the certificate expires, once a day.
+// notice logs a warning before the certificate expires, once a day: when doctor.ExpiryNotice remains, or a sixth of
+// the validity of the certificate if that is less.
 func (c *certificate) notice() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	leaf, now := c.current.Load().Leaf, c.now()
 	left := leaf.NotAfter.Sub(now)
-	if left < min(ExpiryNotice, leaf.NotAfter.Sub(leaf.NotBefore)/6) && now.Sub(c.warned) >= 24*time.Hour {
+	if left < min(doctor.ExpiryNotice, leaf.NotAfter.Sub(leaf.NotBefore)/6) && now.Sub(c.warned) >= 24*time.Hour {
 		c.warned = now
 		if left <= 0 {
 			c.log.Error("the certificate has expired", "notAfter", leaf.NotAfter)

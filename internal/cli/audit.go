@@ -28,7 +28,7 @@ func audit() group {
 			}, items: "audit records", none: hintOnAction, params: []param{
 				{flag: "subject", usage: "only changes of the resource with this `ID`, or of the account with this domain",
 					check: checkSubject, subject: true},
-				{flag: "actor", usage: "only changes by this `actor`: a key ID, 'command line', 'schedule' or 'retention'", check: checkActor},
+				{flag: "actor", usage: "only changes by this `actor`: a key ID, 'command line', 'schedule', 'retention', 'expiry' or 'delivery'", check: checkActor},
 				{flag: "action", usage: "only this `action`, such as page.publish; with a trailing dot, all actions that start with it"},
 				{flag: "since", kind: instant, usage: "only changes made at or after this `time`"},
 				{flag: "until", kind: instant, usage: "only changes made before this `time`"},
@@ -50,7 +50,7 @@ func checkActor(text string) string {
 	if slices.Contains(atrium.OtherActors(), text) || checkID("key_id", text) == nil {
 		return ""
 	}
-	return "must be a key ID, 'command line', 'schedule' or 'retention'"
+	return "must be a key ID, 'command line', 'schedule', 'retention', 'expiry' or 'delivery'"
 }
 
 // hintOnAction returns how to find actions if --action was given.

@@ -28,7 +28,8 @@ appears only when the copy is complete, synced to disk and checked. The command 
 a manifest, FILE.sha256, which sha256sum -c accepts. It applies no migrations.
 
 The backup contains everything in the database, including the hashes of keys and the
-cursor key. Only its owner can read it; keep it that way.
+cursor key. Only its owner can read it; keep it that way. Secrets of webhooks are in it
+encrypted, without the keys in secrets-key-file: keep a copy of that file elsewhere.
 
 A backup or restore that is killed can leave a hidden file whose name ends with .partial.
 You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
@@ -80,6 +81,9 @@ You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
 				manifest.Described())
 			fmt.Fprintf(w, "%s in %s, SHA-256 %s\n", mebibytes(manifest.Bytes),
 				time.Since(start).Round(time.Millisecond), manifest.SHA256)
+			if keys, err := s.SecretKeys(cmd.Context()); err == nil && len(keys) > 0 {
+				fmt.Fprintln(w, "It does not contain the keys of its secrets: keep a copy of the secrets-key-file elsewhere.")
+			}
 		})
 	})
 	return cmd
@@ -111,7 +115,8 @@ With --verify, check the backup in place and create nothing. An audit log that w
 tampered with is then an error; without --verify it is a warning.
 
 API keys are restored as they were at the time of the backup: revoke again the keys that
-were revoked since.`,
+were revoked since. A backup has the secrets of webhooks only encrypted: the server needs
+the secrets-key-file that it had then.`,
 		Example: `  atrium restore /var/backups/atrium.db --database sqlite:/var/lib/atrium/atrium.db
   atrium restore /var/backups/atrium.db --verify`,
 		Args: cobra.ExactArgs(1),
@@ -151,6 +156,10 @@ were revoked since.`,
 		for _, f := range report.Audits {
 			warn(cmd.ErrOrStderr(),
 				fmt.Sprintf("audit log of %s was tampered with before the backup: %s", f.Tenant, f.What))
+		}
+		if len(report.SecretKeys) > 0 {
+			warn(cmd.ErrOrStderr(), "the backup does not contain the keys of its secrets: a server is ready only with a secrets-key-file that has "+
+				strings.Join(report.SecretKeys, ", "))
 		}
 		intact, compared := " is intact", ""
 		if *noManifest { // damage within a row is not detected

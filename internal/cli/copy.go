@@ -14,6 +14,7 @@ import (
 
 	"atrium"
 	"atrium/internal/config"
+	"atrium/internal/secrets"
 	"atrium/internal/store"
 )
 
@@ -24,6 +25,7 @@ const envCopyTo = "ATRIUM_COPY_TO"
 // A copyCommand is one run of atrium copy.
 type copyCommand struct {
 	from, to        string // database URLs
+	toKeys          string // file with the keys of secrets of the target; "" for the same
 	tenant          string // "" for everything
 	verify, discard bool
 	settings        func(stderr io.Writer) (config.Config, error)
@@ -45,6 +47,9 @@ cannot be used in the target.
 If the command is interrupted, run it again: it continues. With --verify, it only compares.
 With --discard, it only deletes what an unfinished copy of --tenant has stored.
 
+Secrets of webhooks are encrypted. They are copied as they are, unless --to-secrets-key-file
+names the file with the keys of the target.
+
 Flags are visible in the process list. If a URL contains a password, set ATRIUM_DATABASE
 and ` + envCopyTo + ` instead, or these names with _FILE to the path of a file that
 contains the URL.`,
@@ -56,11 +61,12 @@ contains the URL.`,
 	flags := cmd.Flags()
 	flags.StringVar(&c.from, "from", "", "`URL` of the source (default: the database of the server, as ATRIUM_DATABASE sets it)")
 	flags.StringVar(&c.to, "to", "", "`URL` of the target (environment: "+envCopyTo+")")
+	flags.StringVar(&c.toKeys, "to-secrets-key-file", "", "`file` with the keys of secrets of the target (default: that of the source)")
 	flags.StringVar(&c.tenant, "tenant", "", "`ID` of the tenant to copy (default: everything)")
 	flags.BoolVar(&c.verify, "verify", false, "only compare the databases")
 	flags.BoolVar(&c.discard, "discard", false, "only delete what an unfinished copy of --tenant has stored in the target")
 	cmd.MarkFlagsMutuallyExclusive("verify", "discard")
-	c.settings = databaseFlags(flags)
+	c.settings = databaseFlags(flags, "secrets-key-file")
 	_ = flags.MarkHidden("database")
 	cmd.MarkFlagsMutuallyExclusive("from", "database")
 	out := outputFlag(cmd)
@@ -148,6 +154,9 @@ func (c *copyCommand) run(cmd *cobra.Command, settings config.Config, out *outpu
 		return fmt.Errorf("source: %w", err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
+	if err := c.useSecrets(settings, from, to); err != nil {
+		return err
+	}
 	transfer := from.CopyTo
 	if c.verify {
 		transfer = from.CompareTo
@@ -163,6 +172,21 @@ func (c *copyCommand) run(cmd *cobra.Command, settings config.Config, out *outpu
 	if report.Different() {
 		return c.different()
 	}
+	return nil
+}
+
+// useSecrets lets the databases use their keys of secrets. The target uses none if its file is not given: then its
+// secrets stay as they are in the source.
+func (c *copyCommand) useSecrets(settings config.Config, from, to *store.Store) error {
+	keys, err := secrets.Load(settings.SecretsKeyFile)
+	if err != nil {
+		return fmt.Errorf("secrets-key-file: %w", err)
+	}
+	from.UseSecrets(keys)
+	if keys, err = secrets.Load(c.toKeys); err != nil {
+		return fmt.Errorf("to-secrets-key-file: %w", err)
+	}
+	to.UseSecrets(keys)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"atrium/internal/app"
 	"atrium/internal/auth"
 	"atrium/internal/config"
+	"atrium/internal/secrets"
 	"atrium/internal/store"
 	"atrium/internal/transfer"
 )
@@ -29,8 +31,11 @@ var demoData string
 
 const demoTenant = "Demo"
 
-// demoFile is the default database of the demo, in the current directory.
-const demoFile = "atrium-demo.db"
+// The default database of the demo, and the keys of its secrets, in the current directory.
+const (
+	demoFile = "atrium-demo.db"
+	demoKeys = "atrium-demo.keys"
+)
 
 func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
@@ -39,19 +44,22 @@ func newDemo() *cobra.Command {
 		Long: `Serve the API like atrium serve, with a demo tenant, sample data and a new key for each
 API. Print the keys to stdout, with curl commands and atrium commands to try.
 
-Each start creates two keys; the first start also creates the demo tenant. The command
-refuses a database that has tenants but no demo tenant.`,
+Each start creates two keys; the first start also creates the demo tenant, and a file with
+the keys of secrets. The command refuses a database that has tenants but no demo tenant.`,
 		Args: cobra.NoArgs,
 	}
 	defaults := config.Default()
-	defaults.Database = "sqlite:" + demoFile
+	defaults.Database, defaults.SecretsKeyFile = "sqlite:"+demoFile, demoKeys
 	load, loader := settingsFlags(cmd, defaults)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, origins, err := load()
 		if err = errors.Join(err, misspelledTarget(cmd)); err != nil {
 			return err
 		}
-		return serve(cmd.Context(), settings, origins, append(loader.Warnings, misspelledVariables()...), cmd.ErrOrStderr(),
+		if err := createKeys(settings.SecretsKeyFile); err != nil {
+			return err
+		}
+		return serve(cmd.Context(), settings, origins, loadingFindings(loader), cmd.ErrOrStderr(),
 			func(a *app.App, s *store.Store) error {
 				tenant, key, operator, err := prepareDemo(cmd.Context(), s)
 				if err != nil {
@@ -60,12 +68,24 @@ refuses a database that has tenants but no demo tenant.`,
 				login, err := demoLogin(cmd.Context(), s, tenant)
 				if err == nil {
 					_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr(), operator, tenant,
-						shellQuote(os.Args[0]), shellQuote(config.Redact(settings.Database)), loginAddress("http://"+a.Addr(), login))
+						shellQuote(os.Args[0]), shellQuote(config.Redact(settings.Database)), loginAddress("http://"+a.Addr(), login),
+						shellQuote(settings.SecretsKeyFile))
 				}
 				return err
 			})
 	})
 	return cmd
+}
+
+// createKeys creates the file with the keys of secrets, unless it exists or there is no path.
+func createKeys(path string) error {
+	if _, err := os.Stat(path); path == "" || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, _, err := secrets.AddKey(path, false); err != nil {
+		return fmt.Errorf("secrets-key-file: %w", err)
+	}
+	return nil
 }
 
 // instants matches the instants of the demo data.
@@ -201,10 +221,11 @@ curl -sw '\n' http://%[2]s/manage/v0/accounts/account_01kzdemo0000000000000000a1
 
 # on the command line, in this directory: commands work on the database, without a key
 # the tenant is %[4]s
+export ATRIUM_SECRETS_KEY_FILE=%[8]s
 %[5]s accounts list --database %[6]s --tenant %[4]s --search north
 %[5]s accounts activity northwind.example --database %[6]s --tenant %[4]s
 %[5]s pages list --database %[6]s --tenant %[4]s --status published
 
-All APIs: http://%[2]s/docs, http://%[2]s/docs/manage and http://%[2]s/docs/content    Stop with Ctrl-C.
+All APIs: http://%[2]s/docs, http://%[2]s/docs/manage and http://%[2]s/docs/content; webhooks: http://%[2]s/docs/events    Stop with Ctrl-C.
 
 `

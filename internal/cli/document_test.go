@@ -246,7 +246,7 @@ func compareParams(t *testing.T, root tree, o *operation, d documented) {
 // kindTypes maps kinds of flags to the JSON types that they can have in the API.
 var kindTypes = map[kind][]string{
 	text: {"string"}, integer: {"integer"}, boolean: {"boolean"}, list: {"array", "string"},
-	seconds: {"integer"}, instant: {"string"}, document: {"array", "object", "string", "number", "integer", "boolean", "null"},
+	private: {"string"}, seconds: {"integer"}, instant: {"string"}, document: {"array", "object", "string", "number", "integer", "boolean", "null"},
 }
 
 func compareKind(t *testing.T, root tree, p *param, schema any) {

@@ -16,13 +16,13 @@ import (
 
 var erasureColumns = []column{
 	{"ERASURE", "erasureId"}, {"STATUS", "status"}, {"ACCOUNT", "accountId"}, {"ENTRIES", "accountLogs"}, {"PROSPECTS", "prospects"},
-	{"CREATED", "createdAt"}, {"COMPLETED", "completedAt"},
+	{"IN QUARANTINE", "quarantined"}, {"CREATED", "createdAt"}, {"COMPLETED", "completedAt"},
 }
 
-// matchColumns are the columns of what --check lists: entries and prospects.
+// matchColumns are the columns of what --check lists: entries, prospects and deliveries in quarantine.
 var matchColumns = []column{
 	{"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"}, {"RECORDED", "createdAt"}, {"SOURCE", "source"}, {"TYPE", "type"},
-	{"PROSPECT", "prospectId"},
+	{"PROSPECT", "prospectId"}, {"DELIVERY", "quarantinedId"}, {"RECEIVER", "receiverId"},
 }
 
 // erasureRule is the rule of an erasure. An entry must match all parts about entries.
@@ -110,6 +110,8 @@ func formatErasureCheck(body jsontext.Value) (string, error) {
 			Source       string `json:"source"`
 			CreatedAt    string `json:"createdAt"`
 			ProspectID   string `json:"prospectId"`
+			Quarantined  string `json:"quarantinedId"`
+			ReceiverID   string `json:"receiverId"`
 		} `json:"items"`
 		NextCursor string `json:"nextCursor"`
 	}
@@ -117,17 +119,25 @@ func formatErasureCheck(body jsontext.Value) (string, error) {
 		return "", fmt.Errorf("read response: %w", err)
 	}
 	var b strings.Builder
-	entries := 0
+	entries, deliveries := 0, 0
 	for _, item := range page.Items {
 		words := []string{item.ProspectID}
-		if item.AccountLogID != "" {
+		switch {
+		case item.AccountLogID != "":
 			entries++
 			words = []string{item.AccountLogID, item.AccountID, item.CreatedAt, item.Source}
+		case item.Quarantined != "":
+			deliveries++
+			words = []string{item.Quarantined, item.ReceiverID, item.CreatedAt}
 		}
 		b.WriteString(atrium.Printable(strings.Join(words, "  ")) + "\n")
 	}
-	fmt.Fprintf(&b, "%s and %s would be erased", atrium.Count(entries, "entry", "entries"),
-		atrium.Count(len(page.Items)-entries, "prospect", "prospects"))
+	found, prospects := atrium.Count(entries, "entry", "entries"), atrium.Count(len(page.Items)-entries-deliveries, "prospect", "prospects")
+	if deliveries > 0 {
+		fmt.Fprintf(&b, "%s, %s and %s in quarantine would be erased", found, prospects, atrium.Count(deliveries, "delivery", "deliveries"))
+	} else {
+		fmt.Fprintf(&b, "%s and %s would be erased", found, prospects)
+	}
 	if page.NextCursor != "" {
 		b.WriteString(", and maybe more: to continue, pass --cursor " + atrium.Printable(page.NextCursor))
 	}

@@ -120,10 +120,7 @@ func (o *operation) translateFault(cmd *cobra.Command, f atrium.Fault) atrium.Fa
 		p := &o.params[i]
 		inBody := o.method != http.MethodGet && !p.inQuery
 		if p.member() == name && inBody == (f.In == atrium.InBody) {
-			f.Where = "--" + p.flag
-			if below != "" {
-				f.Where += " /" + below
-			}
+			f.Where = "--" + p.flagOf(cmd, below)
 			if p.kind == instant {
 				f.Detail += p.understood(cmd)
 			}
@@ -139,6 +136,33 @@ func (o *operation) translateFault(cmd *cobra.Command, f atrium.Fault) atrium.Fa
 		f.Where = "request body"
 	}
 	return f
+}
+
+// flagOf returns the flag that has set a member of the value, and the path of the member in it, "" for the value itself.
+func (p *param) flagOf(cmd *cobra.Command, below string) string {
+	for i := range p.parts {
+		if part := &p.parts[i]; part.member() == below && (cmd.Flags().Changed(part.flag) || p.given(cmd) == "") {
+			return part.flag
+		}
+	}
+	flag := p.flag
+	if p.kind == private {
+		flag = p.fileFlag()
+	}
+	if below != "" {
+		flag += " /" + below
+	}
+	return flag
+}
+
+// given returns the flag that has the whole value, "" if none is given.
+func (p *param) given(cmd *cobra.Command) string {
+	for _, flag := range []string{p.flag, p.fileFlag()} {
+		if cmd.Flags().Changed(flag) {
+			return flag
+		}
+	}
+	return ""
 }
 
 // forbiddenHint returns what to do about a response that the key has not enough permissions.

@@ -14,7 +14,7 @@ type group struct {
 // groups returns the groups of commands for the management API.
 func groups() []group {
 	return []group{tenants(), keys(), users(), groupMappings(), consoleCommands(), accounts(), entries(), moves(), prospects(), persons(), erasures(), retention(), summaries(), brands(),
-		pages(), audiences(), versions(), previews(), refusedRequests(), personalReads(), audit(), servers()}
+		pages(), audiences(), versions(), previews(), webhooks(), events(), receivers(), refusedRequests(), personalReads(), audit(), servers()}
 }
 
 // newGroup returns the command of a group. Its target flags apply to all of its commands.

@@ -35,6 +35,11 @@ var identifiers = map[string]identifier{
 	"tenant_id":      {"tenant", "a tenant", atrium.TenantID("").Prefix(), "tenants list"},
 	"mapping_id":     {"mapping", "a group mapping", atrium.GroupMappingID("").Prefix(), "group-mappings list"},
 	"user_id":        {"user", "a user", atrium.UserID("").Prefix(), "users list"},
+	"webhook_id":     {"webhook", "a webhook", atrium.WebhookID("").Prefix(), "webhooks list"},
+	"event_id":       {"event", "an event", atrium.EventID("").Prefix(), "events list"},
+	"receiver_id":    {"receiver", "a receiver", atrium.ReceiverID("").Prefix(), "receivers list"},
+	"quarantined_id": {"delivery", "a delivery in quarantine", atrium.QuarantinedID("").Prefix(), "receivers quarantine receiver_…"},
+	"replay_id":      {"replay", "a replay", atrium.ReplayID("").Prefix(), "webhooks replays webhook_…"},
 	"version_number": {"version", "a version", "", "versions list --page page_… --audience audience_…"},
 }
 

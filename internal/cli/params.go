@@ -53,6 +53,7 @@ const (
 	scalar        // JSON string, number, true or false; any other text is a string
 	instant       // time: a date or an RFC 3339 date-time
 	seconds       // duration, sent as a number of seconds
+	private       // text in the file named by the flag with -file, so that it is not in the list of processes
 )
 
 // member returns the name of the param in the API.
@@ -90,6 +91,9 @@ func (p *param) addFlag(cmd *cobra.Command) {
 	case seconds:
 		defaultValue, _ := parseDuration(p.defaultValue) // 0 if empty
 		addDuration(flags, p.flag, defaultValue, usage)
+	case private:
+		flags.String(p.fileFlag(), "", usage)
+		return
 	case document:
 		flags.String(p.flag, "", usage)
 		flags.String(p.fileFlag(), "", "`file` that contains the value of --"+p.flag+"; - for stdin")
@@ -164,8 +168,11 @@ func (o *operation) setTrailing(cmd *cobra.Command, args []string) error {
 // value returns the value on the command line as JSON, or nil if there is none.
 func (p *param) value(cmd *cobra.Command) (jsontext.Value, error) {
 	flags := cmd.Flags()
-	if p.kind == document {
+	switch p.kind {
+	case document:
 		return p.document(cmd)
+	case private:
+		return p.private(cmd)
 	}
 	if !flags.Changed(p.flag) && p.defaultValue == "" {
 		return nil, nil
@@ -314,12 +321,11 @@ func (p *param) document(cmd *cobra.Command) (jsontext.Value, error) {
 		v = jsontext.Value(inline)
 	case !cmd.Flags().Changed(p.fileFlag()):
 		return p.assemble(cmd)
-	case file == "-":
-		where = "stdin"
-		v, err = io.ReadAll(cmd.InOrStdin())
 	default:
-		where = file
-		v, err = os.ReadFile(file)
+		if where = file; file == "-" {
+			where = "stdin"
+		}
+		v, err = readInput(cmd, file)
 	}
 	if err != nil {
 		return nil, err
@@ -328,6 +334,27 @@ func (p *param) document(cmd *cobra.Command) (jsontext.Value, error) {
 		return nil, usageError{errors.New(where + " must be one JSON value")}
 	}
 	return v, nil
+}
+
+// private returns the text in a file, without the end of its last line, or nil if there is none.
+func (p *param) private(cmd *cobra.Command) (jsontext.Value, error) {
+	file, _ := cmd.Flags().GetString(p.fileFlag())
+	if file == "" {
+		return nil, nil
+	}
+	b, err := readInput(cmd, file)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(strings.TrimRight(string(b), "\r\n"))
+}
+
+// readInput returns the contents of a file, or of stdin for "-".
+func readInput(cmd *cobra.Command, file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(cmd.InOrStdin())
+	}
+	return os.ReadFile(file)
 }
 
 // assemble returns a document of the parts on the command line, or nil if there are none.

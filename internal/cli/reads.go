@@ -15,7 +15,7 @@ exported them, in the last 90 days. Equal requests within a second are one row w
 		}, params: []param{
 			{flag: "subject", usage: "only reads of the resource with this `ID`, or of the account with this domain", check: checkSubject, subject: true},
 			{flag: "actor", usage: "only reads by the user or key with this `ID`"},
-			{flag: "kind", usage: "only reads of this `kind`", values: []string{"account", "prospect", "entry", "list", "export"}},
+			{flag: "kind", usage: "only reads of this `kind`", values: []string{"account", "prospect", "entry", "delivery", "list", "export"}},
 			{flag: "since", kind: instant, usage: "only reads at or after this `time`"},
 			{flag: "until", kind: instant, usage: "only reads before this `time`"},
 		},

@@ -15,6 +15,7 @@ import (
 
 	"atrium/internal/app"
 	"atrium/internal/config"
+	"atrium/internal/doctor"
 	"atrium/internal/store"
 	"atrium/internal/telemetry"
 )
@@ -48,7 +49,7 @@ exits within 8 seconds. A second signal ends it immediately.`,
 			logFailure(telemetry.NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel), cmd.ErrOrStderr(), settings, err)
 			return err
 		}
-		return serve(cmd.Context(), settings, origins, append(loader.Warnings, misspelledVariables()...), cmd.ErrOrStderr(), func(*app.App, *store.Store) error {
+		return serve(cmd.Context(), settings, origins, loadingFindings(loader), cmd.ErrOrStderr(), func(*app.App, *store.Store) error {
 			return nil
 		})
 	})
@@ -73,7 +74,7 @@ func settingsFlags(
 
 // serve logs the warnings and runs the server. It calls started once the server listens.
 func serve(
-	ctx context.Context, c config.Config, origins []config.Setting, warnings []string, stderr io.Writer,
+	ctx context.Context, c config.Config, origins []config.Setting, loading []doctor.Finding, stderr io.Writer,
 	started func(*app.App, *store.Store) error,
 ) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // the reader of the log may exit
@@ -87,10 +88,14 @@ func serve(
 	defer func() { _ = logWriter.Close() }()
 	log := telemetry.NewLogger(logWriter, c.LogFormat, c.LogLevel)
 	defer func() { logFailure(log, stderr, c, err) }()
+	var warnings []string
+	for _, f := range loading {
+		warnings = append(warnings, f.Found)
+	}
 	if err := disableCoreDumps(); err != nil {
 		warnings = append(warnings, err.Error())
 	}
-	if c.TLSCert == "" && c.TrustedProxies == "" && !loopback(c.Addr) {
+	if c.TLSCert == "" && c.TrustedProxies == "" && !doctor.Loopback(c.Addr) {
 		warnings = append(warnings, "keys are sent unencrypted: "+c.Addr+" is reachable from other machines, and TLS is "+
 			"off: set tls-cert and tls-key, or let only a proxy with TLS reach it and set trusted-proxies")
 	}
@@ -120,7 +125,7 @@ func serve(
 			log.Error("close database", "error", err)
 		}
 	}()
-	a, err := app.New(ctx, app.Config{Settings: c, Origins: origins, Store: s, Log: log, Metrics: metrics, Export: export})
+	a, err := app.New(ctx, app.Config{Settings: c, Origins: origins, Loading: loading, Store: s, Log: log, Metrics: metrics, Export: export})
 	if errors.Is(err, app.ErrCertificate) || errors.Is(err, store.ErrNewer) {
 		return permanent{err}
 	}

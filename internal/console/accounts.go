@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -208,7 +209,7 @@ func (c *Console) showAccount(r *request) error {
 	}
 	p.Days = byDay(p.Timeline.Items)
 	if whole := len(shown) == 0 && p.Timeline.First == "" && p.Timeline.Next == ""; whole {
-		p.Chart = chartOf(p.Timeline.Items)
+		p.Chart = chartOf(chartStart(time.Now()), p.Timeline.Items)
 	} else if p.Chart, err = r.readChart("/accounts/" + id + "/activity/counts"); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type record struct {
 func (r record) Tree() node {
 	tree, err := parseNode(r.Detail)
 	if err != nil {
-		return node{Kind: kindValue, Text: shorten(maxText, string(r.Detail))}
+		return node{Kind: kindValue, Text: atrium.Shorten(maxText, string(r.Detail))}
 	}
 	return tree
 }

@@ -39,14 +39,14 @@ const (
 	chartCalls  = 5 // for counts; beyond, the chart is not complete
 )
 
-// chartStart returns the first day of a chart.
-func chartStart() time.Time {
-	return time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-chartDays)
+// chartStart returns the first day of the chart of a moment.
+func chartStart(now time.Time) time.Time {
+	return now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-chartDays)
 }
 
 // readChart reads the counts of the last days.
 func (r *request) readChart(path string) (chart, error) {
-	since := chartStart()
+	since := chartStart(time.Now())
 	query := url.Values{"since": {since.Format(time.RFC3339)}, "limit": {"100"}}
 	var counts []count
 	for range chartCalls {
@@ -63,9 +63,8 @@ func (r *request) readChart(path string) (chart, error) {
 	return newChart(since, counts), nil
 }
 
-// chartOf returns the chart of entries, which are all of the account.
-func chartOf(entries []entry) chart {
-	since := chartStart()
+// chartOf returns the chart from a day on of entries, which are all of the account.
+func chartOf(since time.Time, entries []entry) chart {
 	first := since.Format(time.DateOnly)
 	var counts []count
 	for i := range entries {

@@ -57,7 +57,8 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"GET " + prefix:                c.signedIn(c.home),
 		"GET " + prefix + "/login":     c.anyone(c.loginPage),
 		"POST " + prefix + "/login":    c.anyone(c.login),
-		"POST " + prefix + "/logout":   c.anyone(c.logout),
+		"POST " + logoutPath:           c.anyone(c.logout),
+		"GET " + logoutPath:            c.anyone(c.logoutPage),
 		"GET " + ssoPath:               c.withSSO(c.startSSO),
 		"GET " + CallbackPath:          c.withSSO(c.finishSSO),
 		"GET " + tenantPath:            c.withSSO(c.chooseTenant),
@@ -70,6 +71,7 @@ func (c *Console) Handlers() map[string]http.Handler {
 	for pattern, page := range map[string]page{
 		"GET " + prefix + "/tenants":                                                         c.listTenants,
 		"GET " + prefix + "/server":                                                          c.showServer,
+		"GET " + prefix + "/server/checks":                                                   c.showChecks,
 		"POST " + prefix + "/tenants":                                                        c.createTenant,
 		"GET " + of:                                                                          c.tenantHome,
 		"GET " + of + "/accounts":                                                            c.listAccounts,
@@ -116,6 +118,18 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"GET " + of + "/brands":                                                              c.listBrands,
 		"POST " + of + "/brands":                                                             again(c.createBrand, c.listBrands, 0),
 		"POST " + of + "/brands/{brand_id}/{action}":                                         c.changeBrand,
+		"GET " + of + "/webhooks":                                                            c.listWebhooks,
+		"POST " + of + "/webhooks":                                                           again(c.createWebhook, c.listWebhooks, 0),
+		"POST " + of + "/webhooks/events":                                                    c.switchEvents,
+		"GET " + of + "/webhooks/{webhook_id}":                                               c.showWebhook,
+		"GET " + of + "/webhooks/{webhook_id}/edit":                                          c.editWebhook,
+		"POST " + of + "/webhooks/{webhook_id}/edit":                                         again(c.saveWebhook, c.editWebhook, 0),
+		"POST " + of + "/webhooks/{webhook_id}/{action}":                                     c.changeWebhook,
+		"GET " + of + "/webhooks/{webhook_id}/deliveries/{event_id}":                         c.showDelivery,
+		"POST " + of + "/webhooks/{webhook_id}/deliveries/{event_id}/redeliver":              c.redeliver,
+		"GET " + of + "/webhooks/{webhook_id}/replay":                                        c.newReplay,
+		"POST " + of + "/webhooks/{webhook_id}/replays":                                      c.createReplay,
+		"POST " + of + "/webhooks/{webhook_id}/replays/{replay_id}/cancel":                   c.cancelReplay,
 		"GET " + of + "/keys":                                                                c.listKeys,
 		"POST " + of + "/keys":                                                               again(c.createKey, c.listKeys, 0),
 		"POST " + of + "/keys/{key_id}/rotate":                                               c.rotateKey,
@@ -140,6 +154,9 @@ func (c *Console) Handlers() map[string]http.Handler {
 	} {
 		handlers[pattern] = c.signedIn(page)
 	}
+	for pattern, page := range c.receiverPages(of) {
+		handlers[pattern] = c.signedIn(page)
+	}
 	for pattern, page := range c.streams() {
 		method, path, _ := strings.Cut(pattern, " ")
 		handlers[method+" "+of+path] = c.stream(page)
@@ -150,20 +167,22 @@ func (c *Console) Handlers() map[string]http.Handler {
 // streams returns the downloads and uploads by pattern.
 func (c *Console) streams() map[string]page {
 	return map[string]page{
-		"GET /accounts.csv":    c.accountsCSV,
-		"GET /activity.csv":    csvOf("/account_logs", "activity.csv", "atrium entries list -o csv", activityFilters...),
-		"GET /prospects.csv":   csvOf("/prospects", "prospects.csv", "atrium prospects list -o csv", prospectFilters...),
-		"GET /pages.csv":       csvOf("/pages", "pages.csv", "atrium pages list -o csv", pageFilters...),
-		"GET /keys.csv":        csvOf("/keys", "keys.csv", "atrium keys list -o csv", keyFilters...),
-		"GET /people.csv":      csvOf("/users", "people.csv", "atrium users list -o csv"),
-		"GET /audit.csv":       csvOf("/audit", "audit.csv", "atrium audit list -o csv", auditFilters...),
-		"GET /moves.csv":       csvOf("/moves", "moves.csv", "atrium moves list -o csv"),
-		"GET /refused.csv":     csvOf("/refused_requests", "refused.csv", "atrium refused list -o csv", refusedFilters...),
-		"GET /reads.csv":       csvOf("/reads", "reads.csv", "atrium reads list -o csv", readFilters...),
-		"GET /export.ndjson":   export("/export", "export.ndjson"),
-		"GET /audit/verify":    c.verifyAudit,
-		"GET /audit.ndjson":    export("/audit/export", "audit.ndjson"),
-		"POST /import":         c.importFile,
-		"POST /import/columns": c.importColumns,
+		"GET /accounts.csv":                         c.accountsCSV,
+		"GET /activity.csv":                         csvOf("/account_logs", "activity.csv", "atrium entries list -o csv", activityFilters...),
+		"GET /prospects.csv":                        csvOf("/prospects", "prospects.csv", "atrium prospects list -o csv", prospectFilters...),
+		"GET /pages.csv":                            csvOf("/pages", "pages.csv", "atrium pages list -o csv", pageFilters...),
+		"GET /keys.csv":                             csvOf("/keys", "keys.csv", "atrium keys list -o csv", keyFilters...),
+		"GET /people.csv":                           csvOf("/users", "people.csv", "atrium users list -o csv"),
+		"GET /audit.csv":                            csvOf("/audit", "audit.csv", "atrium audit list -o csv", auditFilters...),
+		"GET /moves.csv":                            csvOf("/moves", "moves.csv", "atrium moves list -o csv"),
+		"GET /refused.csv":                          csvOf("/refused_requests", "refused.csv", "atrium refused list -o csv", refusedFilters...),
+		"GET /reads.csv":                            csvOf("/reads", "reads.csv", "atrium reads list -o csv", readFilters...),
+		"GET /webhooks.csv":                         csvOf("/webhooks", "webhooks.csv", "atrium webhooks list -o csv"),
+		"GET /webhooks/{webhook_id}/deliveries.csv": csvOf("/webhooks/{webhook_id}/deliveries", "deliveries.csv", "atrium webhooks deliveries WEBHOOK_ID -o csv", deliveryFilters...),
+		"GET /export.ndjson":                        export("/export", "export.ndjson"),
+		"GET /audit/verify":                         c.verifyAudit,
+		"GET /audit.ndjson":                         export("/audit/export", "audit.ndjson"),
+		"POST /import":                              c.importFile,
+		"POST /import/columns":                      c.importColumns,
 	}
 }

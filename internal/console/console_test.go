@@ -110,14 +110,6 @@ func common(left, right []string) int {
 	return max(common(left[1:], right), common(left, right[1:]))
 }
 
-func TestTextsAreShortenedByCodePoints(t *testing.T) {
-	for text, want := range map[string]string{"": "", "abc": "abc", "äöü": "äöü", "abcd": "ab…", "äöüß": "äö…", "a😀bcde": "a😀…", "\xff\xff\xff": "\xff\xff\xff"} {
-		if got := shorten(3, text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
-
 func FuzzTree(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":null}],"c":"\ud83d\ude00"}`))
 	f.Add([]byte("[[[["))

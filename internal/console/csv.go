@@ -136,7 +136,7 @@ func (p *transferPage) readPreview(in *heavyFile) error {
 		}
 		row := make([]string, len(cells))
 		for i, cell := range cells {
-			row[i] = shorten(previewCell, string(cell))
+			row[i] = atrium.Shorten(previewCell, string(cell))
 		}
 		p.Rows = append(p.Rows, row)
 	}
@@ -163,7 +163,7 @@ func (p *transferPage) csvLines(in *heavyFile, form uploadForm) (*csvrows.Lines,
 		}
 		number, title, _ := strings.Cut(heading, ":")
 		i, err := strconv.Atoi(number)
-		if err != nil || i < 0 || i >= len(file.Header) || shorten(maxHeading, file.Header[i]) != title {
+		if err != nil || i < 0 || i >= len(file.Header) || atrium.Shorten(maxHeading, file.Header[i]) != title {
 			return nil, fmt.Errorf("the column %q is not in this file: choose the same file again", title)
 		}
 		columns[f.Member] = i
@@ -174,5 +174,5 @@ func (p *transferPage) csvLines(in *heavyFile, form uploadForm) (*csvrows.Lines,
 
 // Choice returns the value of a column in a form: its index and its heading.
 func (p transferPage) Choice(i int) string {
-	return strconv.Itoa(i) + ":" + shorten(maxHeading, p.Header[i])
+	return strconv.Itoa(i) + ":" + atrium.Shorten(maxHeading, p.Header[i])
 }

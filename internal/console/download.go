@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,17 +34,18 @@ type csvLink struct {
 	MaxRows          int64
 }
 
-// CSV returns the link to the list that the page shows, with its filters.
+// CSV returns the link to the list that the page shows, with its filters. The section is its path, such as accounts.
 func (f frame) CSV(section, command string) csvLink {
 	query := f.request.http.URL.Query()
 	for _, name := range []string{"cursor", "done"} {
 		query.Del(name)
 	}
-	return csvLink{address(f.Path(section+".csv"), query), command, maxRowsCSV}
+	return csvLink{address(f.Path(strings.Split(section, "/")...)+".csv", query), command, maxRowsCSV}
 }
 
-// csvOf returns the download of a list of the API with the parameters of the URL that names has.
-func csvOf(path, file, command string, names ...string) page {
+// csvOf returns the download of a list of the API with the parameters of the URL that names has. Its path may have
+// {webhook_id}, which is that of the URL.
+func csvOf(pattern, file, command string, names ...string) page {
 	return func(r *request) error {
 		query := url.Values{}
 		for _, name := range names {
@@ -51,13 +53,14 @@ func csvOf(path, file, command string, names ...string) page {
 				query.Set(name, value)
 			}
 		}
-		return r.sendCSV(path, file, command, query)
+		return r.sendCSV(pattern, file, command, query)
 	}
 }
 
 // sendCSV sends a list of the API as CSV, page by page. A file that is not complete ends with an aborted
 // connection, or at maxRowsCSV with a row that says so.
-func (r *request) sendCSV(path, file, command string, query url.Values) error {
+func (r *request) sendCSV(pattern, file, command string, query url.Values) error {
+	path := strings.ReplaceAll(pattern, "{webhook_id}", url.PathEscape(r.http.PathValue("webhook_id")))
 	ctx, cancel := context.WithTimeout(r.http.Context(), maxDownload)
 	defer cancel()
 	if r.console.Stopping != nil {
@@ -66,7 +69,7 @@ func (r *request) sendCSV(path, file, command string, query url.Values) error {
 	r.http = r.http.WithContext(ctx)
 	var b bytes.Buffer
 	b.WriteString("\uFEFF") // spreadsheets take it for UTF-8
-	rows := csvrows.NewEncoder(&b, csvrows.Lists[path], nil, true)
+	rows := csvrows.NewEncoder(&b, csvrows.Lists[pattern], nil, true)
 	query.Set("limit", strconv.Itoa(csvPage))
 	some, err := r.encodePage(rows, path, query)
 	if err != nil {

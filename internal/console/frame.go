@@ -80,6 +80,19 @@ var done = map[string]string{
 	"versionarchived": "The version is archived.",
 	"versionrestored": "The version is restored.",
 	"userout":         "All sessions of the user are ended.",
+	"eventson":        "Events are on.",
+	"eventsoff":       "Events are off. What happens from now on is not sent.",
+	"redelivered":     "The event is sent again. This page shows the result when there is one.",
+	"replay":          "The replay has begun. It continues in the background.",
+	"replayended":     "The replay is ended.",
+	"webhookdelete":   "The webhook is deleted.",
+	"webhookdisable":  "The webhook is disabled. Events wait until it is enabled, as long as they are stored.",
+	"webhookenable":   "The webhook is enabled. It continues where it was.",
+	"receiverdelete":  "The receiver is deleted.",
+	"receiverdisable": "The receiver is disabled. It refuses all requests within seconds.",
+	"receiverenable":  "The receiver is enabled.",
+	"receiverdiscard": "Deliveries in quarantine are discarded. Some are left if there were many.",
+	"webhooktest":     "A test event is sent. The deliveries below show the result within seconds.",
 }
 
 // frame returns the frame of a page.
@@ -169,7 +182,7 @@ var sections = []struct {
 	title, shortcut constant
 }{
 	{"overview", "Overview", "o"}, {"accounts", "Accounts", "a"}, {"activity", "Activity", "t"}, {"prospects", "Prospects", "r"},
-	{"pages", "Pages", "p"}, {"keys", "Keys", "k"}, {"people", "People", "u"}, {"privacy", "Privacy", "y"}, {"audit", "Audit log", "l"},
+	{"pages", "Pages", "p"}, {"receivers", "Receivers", "e"}, {"webhooks", "Webhooks", "w"}, {"keys", "Keys", "k"}, {"people", "People", "u"}, {"privacy", "Privacy", "y"}, {"audit", "Audit log", "l"},
 	{"refused", "Refused requests", "f"}, {"transfer", "Import, export", "i"},
 }
 
@@ -224,7 +237,7 @@ func (f frame) Act(path, name, title, tag string) action {
 
 // functions are the functions of all templates.
 var functions = template.FuncMap{
-	"time": showTime, "date": showDate, "clock": showClock, "bytes": showBytes, "count": showCount, "short": shorten,
+	"time": showTime, "date": showDate, "clock": showClock, "bytes": showBytes, "count": showCount, "short": atrium.Shorten,
 	"label": label, "minute": minute, "lower": strings.ToLower,
 }
 
@@ -367,6 +380,13 @@ var labels = map[string]string{
 	"name": "Name", "title": "Title", "domain": "Domain", "role": "Role", "scopes": "Scopes", "expiresInSeconds": "Last day",
 	"email": "E-mail", "phoneNumber": "Telephone", "slug": "Slug", "linkedinProfileUrl": "LinkedIn",
 	"claimedName": "Name in the entry", "claimedDomain": "Domain in the entry", "publishAt": "Publish at", "unpublishAt": "Unpublish at", "content": "Content", "group": "Group", "issuer": "Identity provider", "origins": "Sites", "accountId": "Account",
+	"url": "URL", "eventTypes": "Types", "sources": "Sources", "entryTypes": "Types of entries", "filter": "Condition", "rateLimit": "Rate", "headers": "Headers",
+	"since": "From", "until": "Until", "rate": "Rate", "provider": "Provider", "source": "Source", "secret": "Secret",
+	"mapping/type": "Type", "mapping/domain": "Domain of the account", "mapping/email": "E-mail address", "mapping/name": "Name of the account",
+	"mapping/accountId": "ID of the account", "mapping/occurredAt": "Time", "mapping/eventId": "ID of the event", "mapping/filter": "Condition",
+	"verification": "Verification", "verification/header": "Header", "verification/algorithm": "Algorithm", "verification/encoding": "Encoding",
+	"verification/prefix": "Prefix", "verification/content": "What is signed", "verification/timestampHeader": "Header with the time",
+	"verification/idHeader": "Header with the ID", "verification/tolerance": "Tolerance", "verification/username": "User name",
 }
 
 // label returns the title of the field that a fault is about, or the name of what is not in a form.
@@ -390,18 +410,4 @@ func showCount(n int64) string {
 		digits = digits[:i] + "," + digits[i:]
 	}
 	return digits
-}
-
-// shorten returns the beginning of a text, of at most as many code points.
-func shorten(most int, text string) string {
-	n, end := 0, 0
-	for i := range text {
-		switch n++; n {
-		case most:
-			end = i
-		case most + 1:
-			return text[:end] + "…"
-		}
-	}
-	return text
 }

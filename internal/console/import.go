@@ -108,7 +108,7 @@ func (r *request) readUpload() (form uploadForm, end func(), err error) {
 			return form, end, uploadError(err)
 		}
 		if part.FileName() != "" || part.FormName() == "file" {
-			form.name, form.file, fields.left = shorten(255, part.FileName()), part, -1
+			form.name, form.file, fields.left = atrium.Shorten(255, part.FileName()), part, -1
 			return form, end, emptyFile(form.name)
 		}
 		value, err := io.ReadAll(io.LimitReader(part, maxField))

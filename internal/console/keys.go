@@ -49,6 +49,8 @@ var allowed = map[atrium.Scope]string{
 	atrium.ScopeManageRead: "read everything", atrium.ScopeManagePages: "change pages and audiences",
 	atrium.ScopeManageAccounts: "change, merge and erase accounts, change prospects, move entries", atrium.ScopeManageKeys: "create and revoke keys",
 	atrium.ScopeManageErase: "erase and export persons, set retention", atrium.ScopeManageUsers: "create users and login links",
+	atrium.ScopeManageReceivers: "create receivers, map deliveries again",
+	atrium.ScopeManageEvents:    "read all events and send them to webhooks; requires manage:read",
 }
 
 // keyFilters are the parameters of the list of keys.

@@ -70,15 +70,20 @@ func readPages[T any](r *request, path string, query, shown url.Values) (all lis
 	return all, nil
 }
 
-// filter returns a parameter of a list as the API takes it. Fields of forms have times without seconds and zone.
+// filter returns a parameter of a list as the API takes it.
 func (r *request) filter(name string) string {
-	value := r.query(name)
-	if name == "since" || name == "until" {
-		if at, err := time.Parse("2006-01-02T15:04", value); err == nil {
-			return at.Format(time.RFC3339)
-		}
+	if value := r.query(name); name == "since" || name == "until" {
+		return instant(value)
 	}
-	return value
+	return r.query(name)
+}
+
+// instant returns the instant of a field as the API takes it. Fields of forms have times without seconds and zone.
+func instant(text string) string {
+	if at, err := time.Parse("2006-01-02T15:04", text); err == nil {
+		return at.Format(time.RFC3339)
+	}
+	return text
 }
 
 // address returns a path with parameters.

@@ -121,16 +121,60 @@ func (c *Console) beginSession(w http.ResponseWriter, r *http.Request, token str
 	return nil
 }
 
-// logout ends the session on every node.
+// Paths of a sign-out.
+const (
+	logoutPath = prefix + "/logout"
+
+	// SignedOutPath is the path and query at which a sign-out ends: of the post-logout redirect URI.
+	SignedOutPath = loginPath + "?done=signedout"
+)
+
+// logout ends the session on every node. Browsers of people who signed in through the identity provider continue
+// there.
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
+	to := SignedOutPath
 	if token := c.sessionToken(r); token != "" {
-		if err := c.Sessions.SignOut(r.Context(), token, rest.ExchangeOf(w).RequestID); err != nil {
+		_, u, err := c.Sessions.User(r.Context(), token)
+		if err == nil {
+			err = c.Sessions.SignOut(r.Context(), token, rest.ExchangeOf(w).RequestID)
+		}
+		if err != nil && atrium.CodeOf(err) != atrium.CodeUnauthenticated {
 			showError(w, frame{}, err)
 			return
 		}
+		if c.SSO != nil && u.Issuer == c.SSO.Provider.Issuer() {
+			to = logoutPath
+		}
 	}
 	c.setCookie(w, r, "")
-	http.Redirect(w, r, loginPath+"?done=signedout", http.StatusSeeOther)
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// logoutPage makes the browser continue at the identity provider, which ends its session there, if the provider has
+// an address for that. The header Refresh is a new navigation: Chromium applies form-action to the redirects of a
+// form, so that of the sign-out could not lead there.
+func (c *Console) logoutPage(w http.ResponseWriter, r *http.Request) {
+	to := ""
+	if c.SSO != nil {
+		var err error
+		if to, err = c.SSO.Provider.EndSession(r.Context(), c.SSO.Public+SignedOutPath); err != nil { // the session here has ended
+			c.SSO.Log.WarnContext(r.Context(), "the identity provider does not respond to a sign-out", "requestId", rest.ExchangeOf(w).RequestID, "error", err)
+		}
+	}
+	if to == "" {
+		http.Redirect(w, r, SignedOutPath, http.StatusSeeOther)
+		return
+	}
+	w.Header().Set("Refresh", "0; url="+to)
+	if err := render(w, http.StatusOK, "logout", frame{Title: "Sign out", Content: logoutForm{c.SSO.Label, to}}); err != nil {
+		showError(w, frame{}, err)
+	}
+}
+
+// A logoutForm is the content of the page between a sign-out and the identity provider.
+type logoutForm struct {
+	SSO string // the label of the provider
+	To  string // its address for a sign-out
 }
 
 // asError returns the error of the API in err.

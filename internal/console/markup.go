@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"strconv"
 	"strings"
+
+	"atrium"
 )
 
 // A markup builds the HTML of what a page has much of, such as navigation, bars and rows: a template takes much
@@ -52,9 +54,9 @@ func (f frame) TimelineRows(entries []entry) template.HTML {
 	for i := range entries {
 		e := &entries[i]
 		m.html(`<li><span class="when">`, showClock(e.CreatedAt))
-		m.text(`</span> <span class="tag">`, shorten(40, e.Source))
+		m.text(`</span> <span class="tag">`, atrium.Shorten(40, e.Source))
 		m.text(`</span> <a href="`, path+string(e.AccountLogID))
-		m.text(`">`, shorten(60, e.Type))
+		m.text(`">`, atrium.Shorten(60, e.Type))
 		m.text(`</a> <span class="summary">`, e.Summary)
 		m.add(`</span></li>`)
 	}
@@ -70,21 +72,21 @@ func (f frame) ActivityRows(p activityPage) template.HTML {
 		e := &p.Entries.Items[i]
 		m.text(`<tr data-id="`, string(e.AccountLogID))
 		m.html(`"><td>`, showTime(e.CreatedAt))
-		m.text(`</td><td>`, shorten(40, e.Source))
+		m.text(`</td><td>`, atrium.Shorten(40, e.Source))
 		m.text(`</td><td><a href="`, entries+string(e.AccountLogID))
-		m.text(`">`, shorten(60, e.Type))
+		m.text(`">`, atrium.Shorten(60, e.Type))
 		m.add(`</a>`)
 		if e.Summary != "" {
 			m.text(`<br><small class="quiet">`, e.Summary)
 			m.add(`</small>`)
 		}
 		m.text(`</td><td><a href="`, accounts+string(e.AccountID))
-		m.text(`">`, shorten(60, p.Names.Of(e.AccountID)))
+		m.text(`">`, atrium.Shorten(60, p.Names.Of(e.AccountID)))
 		m.add(`</a>`)
 		if e.MoveID != "" {
 			m.add(`<br><small class="quiet">moved`)
 			if e.Claimed.Domain != "" {
-				m.text(`; the entry says `, shorten(60, e.Claimed.Domain))
+				m.text(`; the entry says `, atrium.Shorten(60, e.Claimed.Domain))
 			}
 			m.add(`</small>`)
 		}

@@ -44,8 +44,8 @@ func TestHostileTextStaysTextInRows(t *testing.T) {
 
 // The chart of an account whose entries are all in the timeline is made of these, and must be that of the API.
 func TestAChartOfEntriesIsThatOfTheirCounts(t *testing.T) {
-	today := time.Now().UTC().Truncate(24 * time.Hour)
-	day := func(ago int) string { return today.AddDate(0, 0, -ago).Format(time.DateOnly) }
+	now := time.Now()
+	day := func(ago int) string { return now.UTC().AddDate(0, 0, -ago).Format(time.DateOnly) }
 	var entries []entry
 	for _, e := range []struct {
 		ago          int
@@ -55,7 +55,8 @@ func TestAChartOfEntriesIsThatOfTheirCounts(t *testing.T) {
 	}
 	// The API may split the counts of a day between two pages.
 	counts := []count{{day(0), "crm", "a", 1}, {day(0), "web", "b", 1}, {day(0), "web", "b", 1}, {day(2), "web", "b", 1}, {day(chartDays - 1), "crm", "a", 1}}
-	got, want := chartOf(entries), newChart(chartStart(), counts)
+	since := chartStart(now)
+	got, want := chartOf(since, entries), newChart(since, counts)
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -23,7 +23,7 @@ type move struct {
 }
 
 // RuleText returns the rule as text; "" if the entries were selected one by one.
-func (m move) RuleText() string { return shorten(maxSummary, string(m.Rule)) }
+func (m move) RuleText() string { return atrium.Shorten(maxSummary, string(m.Rule)) }
 
 // A rule selects entries, and prospects if it has an address.
 type rule struct {

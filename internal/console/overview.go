@@ -76,7 +76,7 @@ func (f frame) NewestAccounts(accounts []account) template.HTML {
 	for i := range accounts {
 		a := &accounts[i]
 		m.text(`<li><a href="`, path+string(a.AccountID))
-		m.text(`">`, shorten(60, a.Title()))
+		m.text(`">`, atrium.Shorten(60, a.Title()))
 		m.html(`</a><br><small class="quiet">`, showTime(a.CreatedAt))
 		m.add(`</small></li>`)
 	}
@@ -313,5 +313,5 @@ func (s series) Title() string {
 	if s.Source == "" {
 		return "all others"
 	}
-	return shorten(40, s.Source) + " " + shorten(40, s.Type)
+	return atrium.Shorten(40, s.Source) + " " + atrium.Shorten(40, s.Type)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
 )
 
 // Kinds of a node.
@@ -38,7 +40,7 @@ func parseNode(text jsontext.Value) (node, error) {
 }
 
 func readNode(d *jsontext.Decoder, key string, left *int, depth int) (n node, err error) {
-	n.Key = shorten(maxText, key)
+	n.Key = atrium.Shorten(maxText, key)
 	*left--
 	kind := d.PeekKind()
 	if kind != '{' && kind != '[' {
@@ -46,7 +48,7 @@ func readNode(d *jsontext.Decoder, key string, left *int, depth int) (n node, er
 		if err != nil {
 			return n, err
 		}
-		n.Kind, n.Text = kindValue, shorten(maxText, token.String())
+		n.Kind, n.Text = kindValue, atrium.Shorten(maxText, token.String())
 		if kind == '"' {
 			n.Kind = kindText
 		}

@@ -156,7 +156,7 @@ func (c *Console) erasePage(r *request) error {
 // eraseAccount erases an account whose domain the user has typed.
 func (c *Console) eraseAccount(r *request) error {
 	if r.form("domain") != r.form("seenDomain") {
-		return atrium.Errorf(atrium.CodeInvalidRequest, "You typed %q, which is not the domain of the account.", shorten(80, r.form("domain")))
+		return atrium.Errorf(atrium.CodeInvalidRequest, "You typed %q, which is not the domain of the account.", atrium.Shorten(80, r.form("domain")))
 	}
 	if err := r.changeAccount(http.MethodDelete, "", nil); err != nil {
 		return err

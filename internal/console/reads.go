@@ -24,7 +24,7 @@ var readFilters = []string{"actor", "subject", "kind", "since", "until"}
 func (c *Console) listReads(r *request) error {
 	p := readsPage{
 		Actor: r.query("actor"), Subject: r.query("subject"), Kind: r.query("kind"),
-		Kinds: []string{"account", "prospect", "entry", "list", "export"},
+		Kinds: []string{"account", "prospect", "entry", "delivery", "list", "export"},
 	}
 	var err error
 	if p.Reads, err = readList[read](r, "/reads", readFilters...); err != nil {

@@ -197,7 +197,7 @@ type question struct {
 
 // ask shows the question that a form has. A script asks it in the page, and adds the field confirmed.
 func (r *request) ask() error {
-	q := question{Text: shorten(maxSummary, r.form("question")), Path: r.http.URL.RequestURI(), Back: prefix, Fields: r.http.PostForm}
+	q := question{Text: atrium.Shorten(maxSummary, r.form("question")), Path: r.http.URL.RequestURI(), Back: prefix, Fields: r.http.PostForm}
 	if from, err := url.Parse(r.http.Referer()); err == nil && from.Host == r.http.Host && strings.HasPrefix(from.Path, prefix+"/") {
 		q.Back = from.RequestURI()
 	}

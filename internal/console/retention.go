@@ -150,10 +150,10 @@ func (r *request) checkRules(p *retentionPage, rules []retentionRule) error {
 func (rule retentionRule) Applies() string {
 	var parts []string
 	if rule.Source != "" {
-		parts = append(parts, "source "+shorten(60, rule.Source))
+		parts = append(parts, "source "+atrium.Shorten(60, rule.Source))
 	}
 	if rule.Type != "" {
-		parts = append(parts, "type "+shorten(60, rule.Type))
+		parts = append(parts, "type "+atrium.Shorten(60, rule.Type))
 	}
 	if len(parts) == 0 {
 		return "all other entries"

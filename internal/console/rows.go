@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
 )
 
 // A shape is a conventional form of the elements of a list in a page: objects with some members. A form has
@@ -202,7 +204,7 @@ func (s *shape) build(prefix string, list jsontext.Value, form url.Values) (json
 		changed = changed || filled
 		if text := strings.TrimSpace(form.Get(at + ":position")); text != "" {
 			if p.position, err = strconv.Atoi(text); err != nil {
-				return nil, fmt.Errorf("the position %q is not a number", shorten(40, text))
+				return nil, fmt.Errorf("the position %q is not a number", atrium.Shorten(40, text))
 			}
 			p.moved = cmp.Compare(p.position, i+1)
 		}
@@ -311,7 +313,7 @@ func identifier(one string, title jsontext.Value, used map[string]bool) jsontext
 	var text string
 	_ = json.Unmarshal(title, &text) // "" if it is missing
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	base := cmp.Or(shorten(40, strings.Join(words, "-")), strings.ToLower(one))
+	base := cmp.Or(atrium.Shorten(40, strings.Join(words, "-")), strings.ToLower(one))
 	id := quote(base)
 	for n := 2; used[string(id)]; n++ {
 		id = quote(base + "-" + strconv.Itoa(n))

@@ -80,3 +80,36 @@ func (c *Console) showServer(r *request) error {
 	}
 	return r.show("server", "", "Server", p)
 }
+
+// A check is the result of a check of the server.
+type check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // ok, warn or fail
+	Found  string `json:"found"`
+	Fix    string `json:"fix"`
+}
+
+type checksPage struct {
+	Checks           ofServer[check]
+	Failed, Warnings int
+}
+
+// showChecks checks the server that responds to operators.
+func (c *Console) showChecks(r *request) error {
+	if r.user.TenantID != "" {
+		return atrium.NotFound()
+	}
+	var p checksPage
+	if _, err := r.get(&p.Checks, "/server/checks", nil); err != nil {
+		return err
+	}
+	for _, found := range p.Checks.Items {
+		switch found.Status {
+		case "fail":
+			p.Failed++
+		case "warn":
+			p.Warnings++
+		}
+	}
+	return r.show("checks", "", "Checks of the server", p)
+}

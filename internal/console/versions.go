@@ -118,15 +118,18 @@ func (c *Console) createVersion(r *request) error {
 		return err
 	}
 	p := audiencePage{Draft: lines(r.http.PostForm.Get("content")), Note: r.form("note"), New: true}
-	if err := r.heavily(func() error { r.changeTexts(&p); return nil }); err != nil {
+	var content jsontext.Value
+	if err := r.heavily(func() error {
+		r.changeTexts(&p)
+		content = jsontext.Value(strings.TrimSpace(p.Draft))
+		if fault := faultOf(content); fault != "" && p.Fault == "" {
+			p.Fault = "The content " + fault + "."
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
 	if p.Fault != "" {
-		return r.showAudience(p, http.StatusBadRequest)
-	}
-	content := jsontext.Value(strings.TrimSpace(p.Draft))
-	if fault := faultOf(content); fault != "" {
-		p.Fault = "The content " + fault + "."
 		return r.showAudience(p, http.StatusBadRequest)
 	}
 	_, err := r.call(call{method: http.MethodPost, path: r.audiencePath() + "/versions", body: map[string]any{"content": content, "note": p.Note}})
@@ -310,7 +313,7 @@ func shownRows(rows []pair) (shown []pair, cut bool) {
 		rows = rows[:min(len(rows), maxShownRows)]
 	}
 	for i := range rows {
-		rows[i].Left, rows[i].Right = shorten(maxText, rows[i].Left), shorten(maxText, rows[i].Right)
+		rows[i].Left, rows[i].Right = atrium.Shorten(maxText, rows[i].Left), atrium.Shorten(maxText, rows[i].Right)
 	}
 	return rows, cut
 }

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 // cluster checks the servers and tables of a Citus cluster. A plain server has no such check.
-func (d *doctor) cluster(ctx context.Context, s *store.Store) {
+func (d *checkup) cluster(ctx context.Context, s *store.Store) {
 	server, err := s.Server(ctx)
 	if err != nil {
 		d.fail("cluster", "check that the workers are running, and that the coordinator can connect to them", "cannot query the cluster: %s", explain(err))
@@ -21,7 +21,7 @@ func (d *doctor) cluster(ctx context.Context, s *store.Store) {
 	}
 }
 
-func (d *doctor) clusterState(c *store.Cluster) {
+func (d *checkup) clusterState(c *store.Cluster) {
 	sound := true
 	problem := func(fix, format string, args ...any) {
 		d.fail("cluster", fix, format, args...)

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"strings"
@@ -10,16 +10,16 @@ import (
 func TestDoctorChecksACluster(t *testing.T) {
 	for _, test := range []struct {
 		cluster store.Cluster
-		status  string
+		status  Status
 		found   []string
 	}{
-		{store.Cluster{Versions: []string{"13.0-1", "13.0-1"}, Colocations: 1}, statusOK, []string{"2 servers with Citus 13.0-1"}},
-		{store.Cluster{Versions: []string{"13.0-1", "", "13.0-1"}, Colocations: 1}, statusFail, []string{"1 of 3 servers do not respond"}},
-		{store.Cluster{Versions: []string{"13.0-1", "12.1-1"}, NotDistributed: []string{"brands"}, Colocations: 2}, statusFail, []string{
+		{store.Cluster{Versions: []string{"13.0-1", "13.0-1"}, Colocations: 1}, OK, []string{"2 servers with Citus 13.0-1"}},
+		{store.Cluster{Versions: []string{"13.0-1", "", "13.0-1"}, Colocations: 1}, Fail, []string{"1 of 3 servers do not respond"}},
+		{store.Cluster{Versions: []string{"13.0-1", "12.1-1"}, NotDistributed: []string{"brands"}, Colocations: 2}, Fail, []string{
 			"versions 12.1-1, 13.0-1", "not distributed: brands", "in 2 groups",
 		}},
 	} {
-		d := &doctor{}
+		d := &checkup{}
 		d.clusterState(&test.cluster)
 		if len(d.findings) != len(test.found) {
 			t.Errorf("%+v: found %+v, want %d findings", test.cluster, d.findings, len(test.found))

@@ -1,9 +1,10 @@
-package cli
+package doctor
 
 import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -14,8 +15,6 @@ import (
 	"time"
 
 	"atrium"
-	"atrium/internal/app"
-	"atrium/internal/console"
 	"atrium/internal/store"
 )
 
@@ -29,25 +28,26 @@ const (
 )
 
 // addresses checks who can reach the addresses that the server listens on.
-func (d *doctor) addresses() {
+func (d *checkup) addresses() {
 	secure := d.setting("tls-cert") != ""
 	switch {
-	case d.settings.Addr == "":
-	case loopback(d.settings.Addr):
-		d.ok("address", "%s is reachable only from this machine", d.settings.Addr)
+	case d.Settings.Addr == "":
+	case Loopback(d.Settings.Addr):
+		d.ok("address", "%s is reachable only from this machine", d.Settings.Addr)
 	case secure:
-		d.ok("address", "%s uses TLS", d.settings.Addr)
+		d.ok("address", "%s uses TLS", d.Settings.Addr)
 	default:
 		d.warn("address", "configure TLS, or let only a proxy with TLS reach it",
-			"%s is reachable from other machines, and keys are sent unencrypted", d.settings.Addr)
+			"%s is reachable from other machines, and keys are sent unencrypted", d.Settings.Addr)
 	}
-	if addr := d.settings.MetricsAddr; addr != "" && !loopback(addr) {
+	if addr := d.Settings.MetricsAddr; addr != "" && !Loopback(addr) {
 		d.warn("metrics address", "listen on an address that only your monitoring can reach",
 			"%s requires no key and is reachable from other machines", addr)
 	}
 }
 
-func loopback(addr string) bool {
+// Loopback reports whether an address of a listener can be reached only from its machine.
+func Loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return false
@@ -58,7 +58,7 @@ func loopback(addr string) bool {
 
 // secrets checks who can read files with secrets, except those that config.Loader checks. others is
 // a mask of forbidden permission bits.
-func (d *doctor) secrets() {
+func (d *checkup) secrets() {
 	checkPrivate := func(check, path string, others fs.FileMode) {
 		info, err := os.Stat(path)
 		switch {
@@ -80,27 +80,33 @@ func (d *doctor) secrets() {
 	if secret := d.setting("oidc-client-secret-file"); secret != "" {
 		checkPrivate("client secret", secret, 0o007)
 	}
-	if profile := os.Getenv(envProfile); profile != "" {
-		checkPrivate("profile", profile, 0o177)
+	if keys := d.setting("secrets-key-file"); keys != "" {
+		checkPrivate("key file", keys, 0o007)
+	}
+	if d.Profile != "" {
+		checkPrivate("profile", d.Profile, 0o177)
 	}
 }
 
+// ExpiryNotice is the remaining validity of a certificate below which servers and checks warn.
+const ExpiryNotice = 14 * 24 * time.Hour
+
 // certificate loads the certificate and its key like a server does.
-func (d *doctor) certificate() {
-	pair, err := tls.LoadX509KeyPair(d.settings.TLSCert, d.settings.TLSKey)
+func (d *checkup) certificate() {
+	pair, err := tls.LoadX509KeyPair(d.Settings.TLSCert, d.Settings.TLSKey)
 	if err != nil {
-		d.fail("certificate", "use PEM files that belong together: the certificate with its chain, and its key", "tls-cert and tls-key: %s and %s: %v", d.settings.TLSCert, d.settings.TLSKey, err)
+		d.fail("certificate", "use PEM files that belong together: the certificate with its chain, and its key", "tls-cert and tls-key: %s and %s: %v", d.Settings.TLSCert, d.Settings.TLSKey, err)
 		return
 	}
 	const fix = "renew it: a running server loads the new file within seconds"
 	end := pair.Leaf.NotAfter
-	switch left := end.Sub(d.now()); {
+	switch left := end.Sub(d.Now()); {
 	case left <= 0:
 		d.fail("certificate", fix, "certificate expired on %s", end.UTC().Format(time.RFC3339))
-	case d.now().Before(pair.Leaf.NotBefore):
+	case d.Now().Before(pair.Leaf.NotBefore):
 		d.fail("certificate", "check the clock, or "+fix, "certificate is not valid before %s",
 			pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
-	case left < app.ExpiryNotice:
+	case left < ExpiryNotice:
 		d.warn("certificate", fix, "certificate expires soon, on %s", end.UTC().Format(time.RFC3339))
 	default:
 		d.ok("certificate", "certificate matches its key and is valid until %s", end.UTC().Format(time.RFC3339))
@@ -108,18 +114,19 @@ func (d *doctor) certificate() {
 }
 
 // identityProvider asks the identity provider for its metadata and its keys.
-func (d *doctor) identityProvider(ctx context.Context) {
-	if err := app.NewProvider(d.settings, d.now).Check(ctx); err != nil {
-		d.fail("identity provider", "check oidc-issuer, and that this machine can reach it; login links work in the meantime", "%s: %v", d.settings.OIDCIssuer, err)
+func (d *checkup) identityProvider(ctx context.Context) {
+	if err := d.CheckProvider(ctx); err != nil {
+		d.fail("identity provider", "check oidc-issuer, and that this machine can reach it; login links work in the meantime", "%s: %v", d.Settings.OIDCIssuer, err)
 		return
 	}
-	d.ok("identity provider", "%s responds; its redirect URI for this server must be %s", d.settings.OIDCIssuer, d.settings.PublicURL+console.CallbackPath)
+	d.ok("identity provider", "%s responds; its redirect URI for this server must be %s, and its post-logout redirect URI %s",
+		d.Settings.OIDCIssuer, d.RedirectURI, d.SignedOutURI)
 }
 
-func (d *doctor) openFiles() {
+func (d *checkup) openFiles() {
 	n, err := d.files()
 	const fix = "raise the limit: LimitNOFILE= in the systemd unit, or ulimit -n"
-	switch need := int64(d.settings.MaxConnections) + reservedFiles; {
+	switch need := int64(d.Settings.MaxConnections) + reservedFiles; {
 	case err != nil:
 		d.warn("open files", fix, "cannot read the limit: %v", err)
 	case n < reservedFiles:
@@ -133,7 +140,7 @@ func (d *doctor) openFiles() {
 }
 
 // databaseFiles checks the files of the database, and reports whether the database exists.
-func (d *doctor) databaseFiles(path string) bool {
+func (d *checkup) databaseFiles(path string) bool {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		d.fail("database", noDatabaseFix, "%s does not exist", path)
@@ -171,7 +178,7 @@ func (d *doctor) databaseFiles(path string) bool {
 }
 
 // modes checks whether other users can read or write the database.
-func (d *doctor) modes(path string) {
+func (d *checkup) modes(path string) {
 	var exposed []string
 	var modes fs.FileMode
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
@@ -196,7 +203,7 @@ func (d *doctor) modes(path string) {
 }
 
 // server checks the durability and capacity settings of a database server.
-func (d *doctor) server(ctx context.Context, s *store.Store) {
+func (d *checkup) server(ctx context.Context, s *store.Store) {
 	server, err := s.Server(ctx)
 	if err != nil {
 		d.fail("database server", d.connectFix(), "cannot read the settings of the server: %s", explain(err))
@@ -224,7 +231,7 @@ func (d *doctor) server(ctx context.Context, s *store.Store) {
 		d.ok("durability", "commits are synced to disk")
 	}
 	available := number("max_connections") - number("superuser_reserved_connections")
-	switch need := d.settings.DatabaseConnections; {
+	switch need := d.Settings.DatabaseConnections; {
 	case need > available:
 		d.fail("connections", "lower database-connections, or raise max_connections",
 			"database-connections is %d, the server allows %d", need, available)
@@ -243,3 +250,6 @@ func (d *doctor) server(ctx context.Context, s *store.Store) {
 		d.ok("page checksums", "the server detects corrupted pages")
 	}
 }
+
+// mebibytes formats a number of bytes.
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
