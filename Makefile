@@ -69,7 +69,7 @@ lint: lint-prepare ## Lint the code, its formatting and the OpenAPI documents
 	$(GO) vet -tags citus,release,exhaustive ./...
 	$(TOOLS) golangci-lint run --build-tags exhaustive ./...
 	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_NOTIFICATIONS=true \
-		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml api/manage.yaml api/content.yaml
+		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml api/manage.yaml api/content.yaml api/receive.yaml api/events.yaml
 
 .PHONY: verify
 verify: ## Check that go.mod is tidy, that modules match go.sum, and that the static binary builds
@@ -92,6 +92,12 @@ dist: ## Build a release in dist: reproducible binaries, SBOMs, licenses, checks
 ROUNDS ?= 200
 crash: ## Kill the server ROUNDS times (200) under load, and check that no acknowledged entry is lost
 	$(GO) test -v -count=1 -timeout 2h ./test/crash -run TestKill -args -rounds $(ROUNDS)
+
+.PHONY: crash-events
+KILLS ?= 20
+crash-events: prepare ## Kill servers KILLS times (20) while they deliver events, after 1000 entries each, on both engines and on three nodes, and check that all events arrive
+	$(GO) test -v -count=1 -timeout 2h ./test/crash -run TestKillLosesNoEventOfAWebhook -args -kills $(KILLS) -entries 1000
+	$(GO) test -v -count=1 -timeout 2h ./test/nodes -run TestKilledNodesLoseNoEvent -args -kills $(KILLS) -entries 1000
 
 .PHONY: soak
 SOAK ?= 1h
@@ -130,6 +136,10 @@ bench-growth: build prepare ## Measure every request on databases of ENTRIES (10
 .PHONY: bench-keys
 bench-keys: build ## Measure the index of idempotency keys and alternatives at 10,000 and 1,000,000 entries; KEYS=… sets flags, such as -sizes 10000000, which needs 12 GB of disk and hours
 	cd bench && $(GO) run ./keys -atrium ../$(BIN)/atrium $(KEYS)
+
+.PHONY: bench-events
+bench-events: build prepare ## Measure the cost of outbound events, the speed of their delivery and that of receivers; EVENTS=… sets flags, such as -waiting 100000
+	cd bench && $(GO) run ./events -atrium ../$(BIN)/atrium $(EVENTS)
 
 .PHONY: bench-console
 PAGES ?= 50000,5000000

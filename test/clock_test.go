@@ -34,7 +34,7 @@ func TestGuaranteesHoldWhenTheClockJumps(t *testing.T) {
 			clock := &setClock{}
 			wrong := *right
 			wrong.store = store.New(right.db, clock.now)
-			wrong.addr = apptest.Start(t, wrong.store)
+			wrong.addr = apptest.Start(t, wrong.store, right.withSecrets)
 			key, id := apptest.Key(t, right.store, right.north.id)
 
 			latest := map[string]string{}

@@ -15,7 +15,9 @@ import (
 // cursor fails the test: it needs two items.
 func lists(t *testing.T, s *service) map[string][]string {
 	t.Helper()
-	ids := strings.NewReplacer("{account_id}", s.vars["quiet"], "{page_id}", s.vars["full"], "{audience_id}", s.vars["readers"])
+	ids := strings.NewReplacer("{account_id}", s.vars["quiet"], "{page_id}", s.vars["full"], "{audience_id}", s.vars["readers"],
+		"{webhook_id}", webhookResource.has(t, s, s.north)["webhook"],
+		"{receiver_id}", receiverResource.has(t, s, s.north)["receiver"])
 	client := newClient(t)
 	for _, body := range []string{`{"name":"one"}`, `{"name":"two"}`} {
 		if a := s.ask(t, client, "POST", "/manage/v0/brands", body); a.status != 201 {

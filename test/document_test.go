@@ -37,6 +37,7 @@ var (
 	external = sync.OnceValues(func() (*document, error) { return newDocument(api.External) })
 	managed  = sync.OnceValues(func() (*document, error) { return newDocument(api.Manage) })
 	content  = sync.OnceValues(func() (*document, error) { return newDocument(api.Content) })
+	received = sync.OnceValues(func() (*document, error) { return newDocument(api.Receive) })
 )
 
 // documentOf returns the document that a target belongs to.
@@ -46,9 +47,14 @@ func documentOf(target string) (*document, error) {
 		return managed()
 	case isContent(target) || target == "/docs/content":
 		return content()
+	case isReceived(target) || target == "/docs/receive":
+		return received()
 	}
 	return external()
 }
+
+// isReceived reports whether a target is the address of a receiver.
+func isReceived(target string) bool { return strings.HasPrefix(target, "/in/") }
 
 // isContent reports whether a target belongs to the content API.
 func isContent(target string) bool { return strings.HasPrefix(target, "/content/") }
@@ -91,7 +97,7 @@ func newDocument(d api.Document) (*document, error) {
 // statuses are the expected statuses, by error code.
 var statuses = map[string]int{
 	"invalid_request": 400, "unauthenticated": 401, "forbidden": 403, "not_found": 404, "method_not_allowed": 405,
-	"not_acceptable": 406, "conflict": 409, "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,
+	"not_acceptable": 406, "conflict": 409, "gone": 410, "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,
 	"idempotency_key_reused": 422, "precondition_required": 428, "unavailable": 503,
 	"uri_too_long": 414, "rate_limited": 429, "header_too_large": 431,
 }
@@ -229,7 +235,7 @@ func (d *document) checkByDocument(r request, a response) (faults []string) {
 		faults = append(faults, "the document does not have this response: "+explain(errs))
 	}
 	switch {
-	case a.status < 400 && decodable(r.body) && !hugeNumber.MatchString(r.target):
+	case a.status < 400 && decodable(r.body) && !hugeNumber.MatchString(r.target) && !isReceived(r.target): // a receiver takes any body
 		if ok, errs := d.validator.ValidateHttpRequestSync(sent); !ok {
 			faults = append(faults, "the document does not have this request, which succeeds: "+explain(errs))
 		}
@@ -272,6 +278,10 @@ var undocumented = []string{
 	"is not a date-time such as 2026-01-02T15:04:05.678Z, with any offset, between the years 0000 and 9999 (UTC)",
 	"is not a nextCursor of the same move",
 	"is not a nextCursor of the same check",
+	"is not a nextCursor of the same receiver",
+	"is required for this provider",
+	"is required for this provider, which makes it",
+	"is not for this provider",
 }
 
 // onlyUndocumented reports whether all faults of a problem are undocumented.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"atrium/internal/secrets"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/postgres"
@@ -47,9 +48,15 @@ func startCluster(t *testing.T, pooled bool) *cluster {
 	}
 	c := &cluster{db: db, store: store.New(db, time.Now)}
 	t.Cleanup(func() { _ = c.store.Close() })
-	var flags []string
+	file := secretKeys(t)
+	keys, err := secrets.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.store.UseSecrets(keys)
+	flags := []string{"--secrets-key-file", file}
 	if pooled {
-		database, flags = nodes.Pool(t, server, database), []string{"--database-statements", "unprepared"}
+		database, flags = nodes.Pool(t, server, database), append(flags, "--database-statements", "unprepared")
 	}
 	started := nodes.Start(t, 3, database, flags...)
 	for _, node := range started {

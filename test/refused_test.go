@@ -14,8 +14,8 @@ import (
 
 var markers atomic.Int64
 
-// recorded returns when the requests of a tenant that any node refused before are in its list: for each node, a
-// refused request with an identifier of its own is.
+// recorded waits until the list of a tenant has all requests that any node has refused so far. Nodes write their
+// records in order: it sends each node one more request to refuse, and waits until the list has that one.
 func (s *service) recorded(t *testing.T, tn tenant) {
 	t.Helper()
 	if s.nodes == nil {
@@ -84,9 +84,9 @@ func (s *service) refusedOf(t *testing.T, tn tenant, query string) string {
 func TestEveryNodeListsWhatAnyNodeRefused(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		other := *s
-		other.addr = apptest.Start(t, s.store)
+		other.addr = apptest.Start(t, s.store, s.withSecrets)
 		third := *s
-		third.addr = apptest.Start(t, s.store)
+		third.addr = apptest.Start(t, s.store, s.withSecrets)
 		nodes := []*service{s, &other, &third}
 		for i, node := range nodes {
 			for range 3 {

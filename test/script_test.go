@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"atrium"
 )
 
 // A script is a text file of blocks. A block has a title that states a rule, and steps,
@@ -34,7 +36,7 @@ import (
 // with "!Name".
 //
 // Scripts of the external API are in http/, those of the management API in manage/, those of the
-// content API in content/.
+// content API in content/, those of receivers in receive/.
 // Requests to /manage use a key of north with the scope manage, those to /content one with the scope
 // content:read.
 //
@@ -51,6 +53,7 @@ import (
 //	@delete NAME         soft-delete the page with the name
 //	@stored PATTERN      exactly one line of north's export is so
 //	@count N TEXT        exactly N lines of north's export have the text
+//	@receiver            create a receiver, {{receiver}}, that verifies {{token}} in X-Token
 //	@recorded            wait until north's refused requests are in the list
 func TestScripts(t *testing.T) {
 	runScripts(t, func(name string, run runner) {
@@ -91,11 +94,11 @@ func runScripts(t *testing.T, ways func(name string, run runner)) {
 	}
 }
 
-// findScripts returns the scripts' files by name. Scripts in manage/ and content/ have that prefix.
+// findScripts returns the scripts' files by name. Scripts in the other directories have their name as a prefix.
 func findScripts(t *testing.T) map[string]string {
 	t.Helper()
 	scripts := map[string]string{}
-	for dir, prefix := range map[string]string{"http": "", "manage": "manage ", "content": "content "} {
+	for dir, prefix := range map[string]string{"http": "", "manage": "manage ", "content": "content ", "receive": "receive "} {
 		files, err := filepath.Glob(dir + "/*.http")
 		if err != nil {
 			t.Fatal(err)
@@ -345,6 +348,13 @@ func (s *service) runCommand(t *testing.T, command, argument string) []string {
 		if n := s.count(t, s.north, value); strconv.Itoa(n) != name {
 			return []string{fmt.Sprintf("%d lines of the export have %q, want %s", n, value, name)}
 		}
+	case "receiver":
+		s.vars["token"] = "the token of a receiver"
+		s.vars["receiver"] = string(s.receiver(t, s.north, atrium.ReceiverSpec{
+			Provider: atrium.ProviderToken, Verification: atrium.Verification{Header: "X-Token"}, Mapping: atrium.Mapping{
+				Filter: `body.?type.orValue("") != "ignored"`, Type: `body.?type`, AccountID: `body.?account`, Domain: `body.?domain`, OccurredAt: `body.?at`, EventID: `body.?id`,
+			},
+		}, s.vars["token"]))
 	case "recorded":
 		s.recorded(t, s.north)
 	default:

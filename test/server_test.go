@@ -23,6 +23,7 @@ import (
 	"atrium/internal/app"
 	"atrium/internal/app/apptest"
 	"atrium/internal/auth"
+	"atrium/internal/secrets"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/postgres"
@@ -79,6 +80,9 @@ type service struct {
 
 	store *store.Store
 	db    engine.DB
+
+	withSecrets func(*app.Config) // lets another server use the same database; nil with several nodes
+
 	north tenant
 	south tenant
 	// vars are the variables of scripts: keys, tenants, and every identifier of the
@@ -112,7 +116,8 @@ func start(t *testing.T, db engine.DB) *service {
 	t.Helper()
 	s := &service{db: db, store: store.New(db, time.Now), vars: map[string]string{}}
 	t.Cleanup(func() { _ = s.store.Close() })
-	s.addr = apptest.Start(t, s.store)
+	s.withSecrets = withSecrets(t)
+	s.addr = apptest.Start(t, s.store, s.withSecrets)
 	s.fill(t)
 	return s
 }
@@ -124,10 +129,27 @@ func startTLS(t *testing.T, db engine.DB) *service {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pair.Trust}, ForceAttemptHTTP2: true, DisableCompression: true}
 	s := &service{db: db, store: store.New(db, time.Now), vars: map[string]string{}, http2: &http.Client{Transport: transport, Timeout: exchangeTimeout}}
 	t.Cleanup(func() { _ = s.store.Close() })
-	s.addr = apptest.Start(t, s.store, func(c *app.Config) { c.Settings.TLSCert, c.Settings.TLSKey = pair.Write(t, t.TempDir()) })
+	s.addr = apptest.Start(t, s.store, withSecrets(t), func(c *app.Config) { c.Settings.TLSCert, c.Settings.TLSKey = pair.Write(t, t.TempDir()) })
 	t.Cleanup(transport.CloseIdleConnections)
 	s.fill(t)
 	return s
+}
+
+// secretKeys returns a file with a key that encrypts secrets.
+func secretKeys(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "keys")
+	if _, _, err := secrets.AddKey(file, false); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// withSecrets lets a service store secrets.
+func withSecrets(t *testing.T) func(*app.Config) {
+	t.Helper()
+	file := secretKeys(t)
+	return func(c *app.Config) { c.Settings.SecretsKeyFile = file }
 }
 
 // fill creates the tenants and their keys.

@@ -39,6 +39,10 @@ var managedResources = []resource{
 	// users
 	userResource,
 	groupMappingResource,
+	// webhooks
+	webhookResource,
+	// receivers
+	receiverResource,
 	// tenants
 	// audit
 	auditResource,

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 
 	"atrium"
+	"atrium/internal/app"
 	"atrium/internal/app/apptest"
 	"atrium/internal/auth"
 	"atrium/internal/canonical"
@@ -34,15 +35,15 @@ type office struct {
 	tenant atrium.TenantID
 }
 
-// newOffice starts a server on a database, with the demo data and a hostile account.
-func newOffice(t *testing.T, database string) *office {
+// newOffice starts a server on a database, with the demo data and a hostile account. change changes its settings.
+func newOffice(t *testing.T, database string, change ...func(*app.Config)) *office {
 	t.Helper()
 	s, err := store.Open(t.Context(), database, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	o := &office{store: s, base: "http://" + apptest.Start(t, s)}
+	o := &office{store: s, base: "http://" + apptest.Start(t, s, change...)}
 	made, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant "+hostile[:40])
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,12 @@ func TestOperatorsSeeTheServer(t *testing.T) {
 				if !off { // the check is a script
 					b.checkAccess("server")
 				}
+				b.submit(`main a[href="/console/server/checks"]`)
+				b.heading("Checks of the server")
+				b.checkLook("checks")
+				if !off {
+					b.checkAccess("checks")
+				}
 			})
 		}
 	}

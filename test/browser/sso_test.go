@@ -20,7 +20,7 @@ import (
 const clientSecret = "a secret of the test"
 
 // startProvider starts the identity provider of testdata/oidc, which npm installs, and returns its issuer.
-func startProvider(t *testing.T, redirect string) (issuer string) {
+func startProvider(t *testing.T, redirect, signedOut string) (issuer string) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("testdata/oidc")); err != nil {
@@ -31,7 +31,7 @@ func startProvider(t *testing.T, redirect string) (issuer string) {
 	if err := install.Run(); err != nil {
 		t.Fatalf("install the identity provider: %v", err)
 	}
-	provider := exec.Command("node", "server.mjs", redirect)
+	provider := exec.Command("node", "server.mjs", redirect, signedOut)
 	provider.Dir, provider.Stderr, provider.Env = dir, t.Output(), append(os.Environ(), "CLIENT_SECRET="+clientSecret)
 	out, err := provider.StdoutPipe()
 	if err != nil {
@@ -77,7 +77,7 @@ func newLobby(t *testing.T, database string) *lobby {
 	t.Cleanup(func() { _ = s.Close() })
 	addr := freeAddress(t)
 	l := &lobby{base: "http://" + addr, tenants: map[string]atrium.TenantID{}}
-	l.issuer = startProvider(t, l.base+"/console/login/callback")
+	l.issuer = startProvider(t, l.base+"/console/login/callback", l.base+"/console/login?done=signedout")
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte(clientSecret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -148,9 +148,15 @@ func TestPeopleSignInThroughACertifiedProvider(t *testing.T) {
 						}
 						b.screenshot("console-sso-people")
 						b.checkLook("people and groups")
-						b.submit(`form[action="/console/logout"] button:not([type])`)
-						b.click(`a[href$="/console/login/sso"]`) // the provider remembers the person
-						b.until(`location.pathname.startsWith("/console/tenant_") && document.readyState === "complete"`)
+						b.click(`form[action="/console/logout"] button:not([type])`)
+						b.until(`document.querySelector("button[name=logout]") !== null && document.readyState === "complete"`) // of the provider
+						b.click(`button[name=logout][value=yes]`)
+						b.until(`location.pathname === "/console/login" && document.readyState === "complete"`)
+						if page := b.seen("main"); !strings.Contains(b.seen("body"), "You are signed out.") {
+							t.Errorf("after the sign-out, the page shows %s", page)
+						}
+						b.enterAs("jane") // the provider has forgotten the person
+						b.heading("Overview")
 
 						b = tab()
 						b.enterAs("kim")

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"html"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -396,6 +397,70 @@ func TestAnAdminMapsGroupsInTheConsole(t *testing.T) {
 		d.restart()
 		if a := d.signIn(); a.StatusCode != http.StatusForbidden {
 			t.Errorf("the group still has a role: %s", a.Status)
+		}
+	})
+}
+
+// signOut signs the person out in Atrium, and returns the response to the page that follows.
+func (d *desk) signOut() answer {
+	d.t.Helper()
+	a := d.visit(http.MethodPost, "/console/logout", nil)
+	if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/console/logout" || d.signedIn() {
+		d.t.Fatalf("the sign-out continues with %s %s, signed in %v", a.Status, a.Header.Get("Location"), d.signedIn())
+	}
+	return d.visit(http.MethodGet, "/console/logout", nil)
+}
+
+func TestASignOutContinuesAtTheProvider(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		d := s.withProvider(jane("staff"))
+		d.mapGroup(s.tenants[0], "staff", atrium.RoleViewer)
+		d.signIn()
+		a := d.signOut()
+		to, ok := strings.CutPrefix(a.Header.Get("Refresh"), "0; url=")
+		if !ok || a.StatusCode != http.StatusOK || !strings.HasPrefix(to, d.provider.Issuer+"/logout?") || !strings.Contains(a.body, `href="`+html.EscapeString(to)+`"`) {
+			t.Fatalf("the sign-out: %s, Refresh %q: %s", a.Status, a.Header.Get("Refresh"), a.body)
+		}
+		a = d.visit(http.MethodGet, to, nil)
+		if back := a.Header.Get("Location"); d.provider.Requests("/logout") != 1 || back != "http://localhost:1/console/login?done=signedout" {
+			t.Fatalf("the provider sends the browser to %s %q", a.Status, back)
+		}
+		if a := d.visit(http.MethodGet, "/console/login?done=signedout", nil); a.StatusCode != http.StatusOK || !strings.Contains(a.body, "You are signed out.") {
+			t.Errorf("the end of the sign-out: %s %s", a.Status, a.body)
+		}
+	})
+}
+
+func TestASignOutStaysHereIfTheProviderHasNoPartInIt(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		for name, spoil := range map[string]func(*ssotest.Behavior){
+			"no address": func(b *ssotest.Behavior) { b.Discovery = func(m map[string]any) { delete(m, "end_session_endpoint") } },
+			"a script as an address": func(b *ssotest.Behavior) {
+				b.Discovery = func(m map[string]any) { m["end_session_endpoint"] = "javascript:alert(1)" }
+			},
+		} {
+			b := jane("staff")
+			spoil(&b)
+			d := s.withProvider(b)
+			d.mapGroup(s.tenants[0], "staff", atrium.RoleViewer)
+			d.signIn()
+			if a := d.signOut(); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/console/login?done=signedout" || a.Header.Get("Refresh") != "" {
+				t.Errorf("%s: %s to %q, Refresh %q", name, a.Status, a.Header.Get("Location"), a.Header.Get("Refresh"))
+			}
+		}
+		d := s.withProvider(ssotest.Behavior{Away: true})
+		if a := d.visit(http.MethodGet, "/console/logout", nil); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/console/login?done=signedout" {
+			t.Errorf("with a provider that is away: %s to %q", a.Status, a.Header.Get("Location"))
+		}
+		cookie := s.signIn(atrium.RoleViewer) // with a login link
+		if a := s.ask(http.MethodPost, "/console/logout", nil, cookie); a.Header.Get("Location") != "/console/login?done=signedout" {
+			t.Errorf("a sign-out of a session that a login link began leads to %q", a.Header.Get("Location"))
+		}
+		s.serve()
+		if a := s.ask(http.MethodGet, "/console/logout", nil); a.Header.Get("Location") != "/console/login?done=signedout" {
+			t.Errorf("without a provider: %s to %q", a.Status, a.Header.Get("Location"))
 		}
 	})
 }

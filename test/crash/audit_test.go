@@ -21,6 +21,7 @@ import (
 type content struct {
 	accounts map[atrium.AccountID]*atrium.Account
 	entries  []*atrium.Entry
+	events   map[atrium.EntryID]int // number of events that report the entry; nil if the tenant has no events
 }
 
 // readFile checks the integrity of a closed database file, and returns its content.
@@ -35,6 +36,17 @@ func readFile(ctx context.Context, path string, tenants []*tenant) (all map[*ten
 // readStore is readFile for a store, which it closes.
 func readStore(ctx context.Context, s *store.Store, tenants []*tenant) (all map[*tenant]*content, err error) {
 	defer func() { _ = s.Close() }()
+	all, err = export(ctx, s, tenants)
+	for t, c := range all {
+		if c.events, err = readEvents(ctx, s, t.id); err != nil {
+			return nil, err
+		}
+	}
+	return all, err
+}
+
+// export is readStore without events. It changes nothing in the store.
+func export(ctx context.Context, s *store.Store, tenants []*tenant) (all map[*tenant]*content, err error) {
 	if found, err := s.Check(ctx, true); err != nil || len(found) > 0 {
 		return nil, fmt.Errorf("integrity: %v, %w", found, err)
 	}
@@ -56,6 +68,37 @@ func readStore(ctx context.Context, s *store.Store, tenants []*tenant) (all map[
 		}
 	}
 	return all, nil
+}
+
+// readEvents counts the events of a tenant by the entries that they report. It first gives positions to those
+// without one. It returns nil if the tenant has no events, and an error if positions are not consecutive.
+func readEvents(ctx context.Context, s *store.Store, tenant atrium.TenantID) (all map[atrium.EntryID]int, err error) {
+	if settings, err := s.EventSettings(ctx, tenant); err != nil || !settings.Enabled {
+		return nil, err
+	}
+	for more := true; more; {
+		if more, err = s.SequenceEvents(ctx, tenant); err != nil {
+			return nil, fmt.Errorf("sequence events: %w", err)
+		}
+	}
+	all = map[atrium.EntryID]int{}
+	for after := int64(0); ; {
+		some, err := s.Events(ctx, tenant, after, atrium.MaxEventPage)
+		if err != nil {
+			return nil, fmt.Errorf("read events: %w", err)
+		}
+		if len(some) == 0 {
+			return all, nil
+		}
+		for i := range some {
+			if after++; some[i].Position != after {
+				return nil, fmt.Errorf("the event after position %d has position %d", after-1, some[i].Position)
+			}
+			if some[i].Type == atrium.EventEntryCreated && !some[i].Erased {
+				all[some[i].EntryID]++
+			}
+		}
+	}
 }
 
 // readCopy is readFile for a copy, so that the next server recovers the original.
@@ -167,6 +210,14 @@ func (c *content) check(v *verdict) {
 			v.fault("entry %s has no account", e.ID)
 		}
 		newest[e.AccountID] = max(newest[e.AccountID], e.CreatedAt)
+		if n := c.events[e.ID]; c.events != nil && n != 1 {
+			v.fault("%d events report entry %s", n, e.ID)
+		}
+	}
+	for id := range c.events {
+		if !ids[id] {
+			v.fault("an event reports entry %s, which does not exist", id)
+		}
 	}
 	domains := map[string]bool{}
 	for id, a := range c.accounts {

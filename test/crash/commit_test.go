@@ -138,7 +138,8 @@ func TestExportIsCompleteIfItsEndIsCut(t *testing.T) {
 		}
 		return cutproxy.Passes
 	})
-	if _, err := readStore(t.Context(), s, db.tenants); err != nil {
+	defer func() { _ = s.Close() }()
+	if _, err := export(t.Context(), s, db.tenants); err != nil {
 		t.Error(err)
 	}
 	if p.Count(cutproxy.Lost) == 0 {

@@ -20,14 +20,23 @@ import (
 
 var (
 	rounds = flag.Int("rounds", 10, "how many times the server is killed under load")
-	pause  = flag.Duration("pause", 6*time.Second, "how long a database server hangs under load")
-	seed   = flag.Uint64("seed", 0, "seed of all random choices; 0 takes that of ATRIUM_TEST_SEED, or one from the clock")
+	// Each kill takes some seconds, until the leases of the server before end.
+	kills   = flag.Int("kills", 3, "how many times a server that delivers events is killed")
+	entries = flag.Int("entries", 200, "how many entries are about to be acknowledged before each of these kills")
+	pause   = flag.Duration("pause", 6*time.Second, "how long a database server hangs under load")
+	seed    = flag.Uint64("seed", 0, "seed of all random choices; 0 takes that of ATRIUM_TEST_SEED, or one from the clock")
 )
 
 // serverVariable makes this binary run the server instead of its tests.
 const serverVariable = "ATRIUM_CRASH_TEST_SERVER"
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(countVariable); url != "" {
+		if err := countAhead(url); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv(serverVariable) != "" {
 		if dir := os.Getenv(diskVariable); dir != "" {
 			if err := failingDisk(dir); err != nil {

@@ -63,7 +63,7 @@ func spawn(t *testing.T, cmd *exec.Cmd) *server {
 	t.Helper()
 	s := &server{t: t, cmd: cmd, log: &serverLog{}, http: newHTTPClient(t)}
 	// It collects garbage as in production, and not by the tests' GOGC.
-	s.cmd.Env = append(os.Environ(), serverVariable+"=1", "GORACE=atexit_sleep_ms=0", "ATRIUM_LOG_FORMAT=text", "GOGC=")
+	s.cmd.Env = append(append(os.Environ(), s.cmd.Env...), serverVariable+"=1", "GORACE=atexit_sleep_ms=0", "ATRIUM_LOG_FORMAT=text", "GOGC=")
 	if s.cmd.Stderr == nil {
 		s.cmd.Stderr = s.log
 	}
@@ -211,10 +211,15 @@ func createTenants(t *testing.T, s *store.Store, n int) (tenants []*tenant) {
 	if _, err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for range n {
+	for i := range n {
 		made, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "crash")
 		if err != nil {
 			t.Fatal(err)
+		}
+		if i == 0 { // the others have no events
+			if _, err := s.SetEventSettings(t.Context(), atrium.CommandLine(made.ID), true, func(atrium.EventSettings) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
 		}
 		id, key, hash := auth.NewKey()
 		k := atrium.APIKey{ID: id, TenantID: made.ID, Name: "crash", Scopes: atrium.ExternalScopes()}

@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/app"
 	"atrium/internal/app/apptest"
 	"atrium/internal/canonical"
 	"atrium/internal/rest"
+	"atrium/internal/secrets"
 	"atrium/internal/store"
 	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/transfer"
@@ -48,7 +50,7 @@ func TestExamplesOfEveryPageWork(t *testing.T) {
 				if engine == "postgres" {
 					database = postgrestest.Shared(t).NewDatabase(t)
 				}
-				p := newPage(t, database, demo)
+				p := newPage(t, database, demo, strings.Contains(read(t, file), "\natrium webhooks create ") || strings.Contains(read(t, file), "\natrium receivers create "))
 				p.makefile = makefile
 				for i := range blocks {
 					p.run(t, &blocks[i])
@@ -62,9 +64,9 @@ func TestExamplesOfEveryPageWork(t *testing.T) {
 	}
 }
 
-// newPage starts a server in a new directory, which becomes the working directory: a
+// newPage starts a server, which stores secrets if it has a key for them, in a new directory, which becomes the working directory: a
 // command without --database uses the same database.
-func newPage(t *testing.T, database, demo string) *page {
+func newPage(t *testing.T, database, demo string, withSecrets bool) *page {
 	t.Helper()
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "ATRIUM_") {
@@ -78,7 +80,15 @@ func newPage(t *testing.T, database, demo string) *page {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	addr := apptest.Start(t, s)
+	keys := ""
+	if withSecrets {
+		keys = filepath.Join(t.TempDir(), "secrets-keys")
+		if _, _, err := secrets.AddKey(keys, false); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("ATRIUM_SECRETS_KEY_FILE", keys)
+	}
+	addr := apptest.Start(t, s, func(c *app.Config) { c.Settings.SecretsKeyFile = keys })
 	tenant := importTenant(t, s, demo)
 	key, id := apptest.Key(t, s, tenant)
 	operator, _ := apptest.Key(t, s, tenant, atrium.ManageScopes()...)
@@ -171,7 +181,7 @@ var fullLines = []string{
 	`{"kind":"audience","audienceId":"audience_00000000000000000000000001","pageId":"page_00000000000000000000000001","name":"n","archived":true,"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"page_00000000000000000000000001","audienceId":"audience_00000000000000000000000001","versionNumber":1,"archived":false,"published":true,"note":"n","content":1,"createdAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"tombstone","accountLogId":"prospectlog_00000000000000000000000002","accountId":"account_00000000000000000000000001","source":"s","type":"t","secret":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","keyHmac":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","requestHmac":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","expiresAt":"2026-01-01T00:00:00Z","createdAt":"2026-01-01T00:00:00Z"}`,
-	`{"kind":"accountLog","accountLogId":"prospectlog_00000000000000000000000001","accountId":"account_00000000000000000000000001","source":"s","type":"t","payload":{},"idempotencyKey":"k","claimed":{"domain":"d"},"occurredAt":"2026-01-01T00:00:00Z","acknowledgedAccountId":"account_00000000000000000000000002","createdAt":"2026-01-01T00:00:00Z"}`,
+	`{"kind":"accountLog","accountLogId":"prospectlog_00000000000000000000000001","accountId":"account_00000000000000000000000001","source":"s","type":"t","payload":{},"idempotencyKey":"k","identifiedByKey":true,"claimed":{"domain":"d"},"occurredAt":"2026-01-01T00:00:00Z","acknowledgedAccountId":"account_00000000000000000000000002","createdAt":"2026-01-01T00:00:00Z"}`,
 }
 
 func TestImportTablesAreComplete(t *testing.T) {

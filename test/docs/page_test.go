@@ -31,7 +31,7 @@ type page struct {
 	client    *http.Client
 	makefile  string
 	variables map[string]string
-	last      map[string]string // values of tenant_…, key_…, atr_…, prospectlog_… and user_…
+	last      map[string]string // values of tenant_…, key_…, atr_…, prospectlog_…, receiver_… and user_…
 	values    values
 	exchanges int
 }
@@ -172,7 +172,7 @@ func compareFiles(names []string) error {
 	return err
 }
 
-var made = regexp.MustCompile(`\b(tenant_|key_|atr_|prospectlog_|user_)[a-z0-9]{26}\w*`)
+var made = regexp.MustCompile(`\b(tenant_|key_|atr_|prospectlog_|receiver_|user_)[a-z0-9]{26}\w*`)
 
 // atrium runs a command line. For a command that would serve, or that needs a cluster, it
 // only shows the help, which still rejects unknown flags.

@@ -19,7 +19,7 @@ import (
 func routes(t *testing.T) (all, shown [][2]string) {
 	t.Helper()
 	parameter := regexp.MustCompile(`\{[^}]*\}`)
-	for _, d := range []api.Document{api.External, api.Manage, api.Content} {
+	for _, d := range []api.Document{api.External, api.Manage, api.Content, api.Receive} {
 		var document struct {
 			Paths map[string]map[string]json.RawMessage
 		}

@@ -1,5 +1,5 @@
-// A certified identity provider with three people, on a free port of this machine. The argument is the redirect
-// URI of its only client. It prints its issuer.
+// A certified identity provider with three people, on a free port of this machine. The arguments are the
+// redirect URI of its only client and its post-logout redirect URI. It prints its issuer.
 
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
@@ -17,10 +17,18 @@ const server = createServer();
 server.listen(0, "127.0.0.1", () => {
   const issuer = `http://127.0.0.1:${server.address().port}`;
   const provider = new Provider(issuer, {
-    clients: [{ client_id: "atrium", client_secret: process.env.CLIENT_SECRET, redirect_uris: [process.argv[2]] }],
+    clients: [{ client_id: "atrium", client_secret: process.env.CLIENT_SECRET, redirect_uris: [process.argv[2]], post_logout_redirect_uris: [process.argv[3]] }],
     claims: { openid: ["sub"], profile: ["name", "groups"] },
     cookies: { keys: [randomUUID()] },
-    features: { devInteractions: { enabled: false } },
+    features: {
+      devInteractions: { enabled: false },
+      rpInitiatedLogout: { // its own page loads a font from another site
+        logoutSource: (ctx, form) => {
+          ctx.body = `<!doctype html><html lang="en"><title>Provider</title><link rel="icon" href="data:,"><h1>Sign out?</h1>${form}
+<button form="op.logoutForm" name="logout" value="yes">Yes</button></html>`;
+        },
+      },
+    },
     findAccount: (_, id) => people[id] && { accountId: id, claims: () => ({ sub: id, ...people[id] }) },
     interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
     jwks: { keys: [{ ...key, use: "sig", alg: "RS256", kid: "test" }] },

@@ -1,0 +1,59 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"atrium"
+)
+
+// A delivery that is mapped again becomes its entries once: if the server was killed before it left the quarantine, and if
+// several requests map it at the same time.
+func TestDeliveriesInQuarantineBecomeEntriesOnce(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *service) {
+		receiver := s.made(t, s.north, "/manage/v0/receivers", `{"name":"Again","provider":"github","source":"again","mapping":{"type":"'push'","domain":"'again.example'"}}`, "receiverId")
+		one := "/manage/v0/receivers/" + receiver
+		const deliveries = 30
+		store := func() {
+			for i := range deliveries {
+				if err := s.store.Quarantine(t.Context(), atrium.QuarantinedDelivery{
+					ID: atrium.NewID[atrium.QuarantinedID](), TenantID: s.north.id, ReceiverID: atrium.ReceiverID(receiver), ReceivedAt: atrium.At(time.Now()),
+					Body: fmt.Appendf(nil, `[{"n":%d},{"n":%d,"second":true}]`, i, i), Fault: "none", RequestID: atrium.NewID[atrium.RequestID](),
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		entries := func() int {
+			a := s.ask(t, newClient(t), http.MethodGet, "/manage/v0/account_logs?source=again&limit=100", "")
+			return strings.Count(string(a.body), `"accountLogId"`)
+		}
+		store()
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if a := s.ask(t, newClient(t), http.MethodPost, one+"/map_again", `{"limit":200}`); a.status != http.StatusOK {
+					t.Errorf("%s", a)
+				}
+			})
+		}
+		all.Wait()
+		if n := entries(); n != 2*deliveries {
+			t.Errorf("there are %d entries, want %d", n, 2*deliveries)
+		}
+		store() // as after a crash between the append and the deletion
+		a := s.ask(t, newClient(t), http.MethodPost, one+"/map_again", `{"limit":200}`)
+		var got struct{ Mapped, AccountLogs, Replayed, Left int }
+		if err := json.Unmarshal(a.body, &got); err != nil || got.Mapped != deliveries || got.Replayed != 2*deliveries || got.AccountLogs != 2*deliveries || got.Left != 0 {
+			t.Errorf("%s, %v", a, err)
+		}
+		if n := entries(); n != 2*deliveries {
+			t.Errorf("there are %d entries, want %d", n, 2*deliveries)
+		}
+	})
+}
