@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"strconv"
 
 	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
 
 	"atrium"
+	"atrium/bench/workload"
 	"atrium/internal/canonical"
 )
 
@@ -29,31 +27,9 @@ func newBulk(path string, s shape, tenants []tenant) *bulk {
 	return &bulk{path, s, tenants, make([]atrium.Time, s.tenants*s.accounts())}
 }
 
-// bulkCacheKB is the size of the page cache, which holds the pages that a round changes.
-const bulkCacheKB = 1 << 20
-
-func (b *bulk) transaction(f func(*sqlite.Conn) error) (err error) {
-	c, err := sqlite.OpenConn(b.path, sqlite.OpenReadWrite)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	for _, pragma := range []string{"journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE", "cache_size = -" + strconv.Itoa(bulkCacheKB)} {
-		if err := sqlitex.ExecuteTransient(c, "PRAGMA "+pragma, nil); err != nil {
-			return err
-		}
-	}
-	end, err := sqlitex.ImmediateTransaction(c)
-	if err != nil {
-		return err
-	}
-	defer end(&err)
-	return f(c)
-}
-
 // entries writes the entries of a round.
 func (b *bulk) entries(ctx context.Context, round int) error {
-	return b.transaction(func(c *sqlite.Conn) error {
+	return workload.WriteDirectly(b.path, func(c *sqlite.Conn) error {
 		insert := c.Prep(`INSERT INTO entries (tenant_id, entry_id, account_id, created_at, source, type, claimed_domain,
 			idempotency_key, key_match, fingerprint, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 		for n, t := range b.tenants {
@@ -62,9 +38,9 @@ func (b *bulk) entries(ctx context.Context, round int) error {
 				if err != nil {
 					return err
 				}
-				insert.BindBytes(1, packed(t.ID))
-				insert.BindBytes(2, packed(e.ID))
-				insert.BindBytes(3, packed(e.AccountID))
+				insert.BindBytes(1, workload.PackedID(t.ID))
+				insert.BindBytes(2, workload.PackedID(e.ID))
+				insert.BindBytes(3, workload.PackedID(e.AccountID))
 				insert.BindInt64(4, int64(e.CreatedAt))
 				insert.BindText(5, e.Source)
 				insert.BindText(6, e.Type)
@@ -89,15 +65,15 @@ func (b *bulk) entries(ctx context.Context, round int) error {
 
 // activity updates the accounts of the entries.
 func (b *bulk) activity() error {
-	return b.transaction(func(c *sqlite.Conn) error {
+	return workload.WriteDirectly(b.path, func(c *sqlite.Conn) error {
 		update := c.Prep("UPDATE accounts SET active_minute = ?1 / 60000000 WHERE tenant_id = ?2 AND account_id = ?3")
 		for i, at := range b.newest {
 			if at == 0 {
 				continue
 			}
 			update.BindInt64(1, int64(at))
-			update.BindBytes(2, packed(b.tenants[i/b.shape.accounts()].ID))
-			update.BindBytes(3, packed(id[atrium.AccountID](i%b.shape.accounts())))
+			update.BindBytes(2, workload.PackedID(b.tenants[i/b.shape.accounts()].ID))
+			update.BindBytes(3, workload.PackedID(workload.Numbered[atrium.AccountID](i%b.shape.accounts())))
 			if err := step(update); err != nil {
 				return err
 			}
@@ -109,16 +85,4 @@ func (b *bulk) activity() error {
 func step(s *sqlite.Stmt) error {
 	_, err := s.Step()
 	return errors.Join(err, s.Reset())
-}
-
-// packed returns an identifier in the service's stored form: base-36 numbers.
-func packed[T atrium.Identifier](id T) []byte {
-	text := string(id)[len(id.Prefix()):]
-	b := make([]byte, 0, 18)
-	first, _ := strconv.ParseUint(text[:2], 36, 16)
-	second, _ := strconv.ParseUint(text[2:14], 36, 64)
-	third, _ := strconv.ParseUint(text[14:], 36, 64)
-	b = binary.BigEndian.AppendUint16(b, uint16(first))
-	b = binary.BigEndian.AppendUint64(b, second)
-	return binary.BigEndian.AppendUint64(b, third)
 }

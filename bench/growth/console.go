@@ -101,12 +101,14 @@ func (v *visitor) read(path string, into any) error {
 
 // account returns the identifier of a random account, but not of the first.
 func (v *visitor) account() string {
-	return string(id[atrium.AccountID](1 + rand.IntN(max(v.accounts()-1, 1))))
+	return string(workload.Numbered[atrium.AccountID](1 + rand.IntN(max(v.accounts()-1, 1))))
 }
 
 func (v *visitor) domain() string { return domain(rand.IntN(v.accounts())) }
 
-func (v *visitor) page() string { return string(id[atrium.PageID](rand.IntN(v.pages()))) }
+func (v *visitor) page() string {
+	return string(workload.Numbered[atrium.PageID](rand.IntN(v.pages())))
+}
 
 func oneOf(texts []string) string { return texts[rand.IntN(len(texts))] }
 
@@ -125,7 +127,7 @@ func (v *visitor) kinds() (all []kind) {
 				"Content-Type: application/x-www-form-urlencoded", "Origin: http://"+v.addr)
 		}}})
 	}
-	busy, first := string(id[atrium.AccountID](0)), "/pages/"+string(id[atrium.PageID](0))
+	busy, first := string(workload.Numbered[atrium.AccountID](0)), "/pages/"+string(workload.Numbered[atrium.PageID](0))
 	audience := first + "/audiences/" + string(fullAudience)
 
 	fixed("overview", "")

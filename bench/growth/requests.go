@@ -10,6 +10,7 @@ import (
 
 	"atrium"
 	"atrium/bench/load"
+	"atrium/bench/workload"
 )
 
 // The kinds of request, in the order of the tables. Requests for the ends of lists are
@@ -56,13 +57,15 @@ func (d *dataset) kinds(addr string) []kind {
 			return load.Get(addr, path(), auth)
 		}
 	}
-	anyAccount := func() string { return "/v0/accounts/" + string(id[atrium.AccountID](rand.IntN(d.accounts()))) }
-	history := "/v0/pages/" + string(id[atrium.PageID](0)) + "/audiences/" + string(fullAudience) + "/versions"
-	activity := "/manage/v0/accounts/" + string(id[atrium.AccountID](0)) + "/activity"
+	anyAccount := func() string {
+		return "/v0/accounts/" + string(workload.Numbered[atrium.AccountID](rand.IntN(d.accounts())))
+	}
+	history := "/v0/pages/" + string(workload.Numbered[atrium.PageID](0)) + "/audiences/" + string(fullAudience) + "/versions"
+	activity := "/manage/v0/accounts/" + string(workload.Numbered[atrium.AccountID](0)) + "/activity"
 	always := func(path string) func() string { return func() string { return path } }
 	all := []kind{
 		{Kind: load.Kind{Name: getAccount, Status: http.StatusOK, Request: about(anyAccount)}},
-		{Kind: load.Kind{Name: getPage, Status: http.StatusOK, Request: about(func() string { return "/v0/pages/" + string(id[atrium.PageID](rand.IntN(d.pages()))) })}},
+		{Kind: load.Kind{Name: getPage, Status: http.StatusOK, Request: about(func() string { return "/v0/pages/" + string(workload.Numbered[atrium.PageID](rand.IntN(d.pages()))) })}},
 		{Kind: load.Kind{Name: listPages, Status: http.StatusOK, Request: about(always("/v0/pages"))}},
 		{Kind: load.Kind{Name: listLastPages, Status: http.StatusOK}, list: "/v0/pages"},
 		{Kind: load.Kind{Name: versions, Status: http.StatusOK, Request: about(always(history))}},

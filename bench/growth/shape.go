@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/bench/workload"
 	"atrium/internal/store"
 )
 
@@ -67,7 +68,7 @@ func (s shape) accountsOf(round int, yield func(store.Record) bool) bool {
 	part := s.part(s.accounts(), round)
 	for n := part.from; n < part.to; n++ {
 		at := s.at(n, s.accounts())
-		if !yield(&atrium.Account{ID: id[atrium.AccountID](n), Domain: domain(n), Name: fmt.Sprintf("Example %d", n), CreatedAt: at, UpdatedAt: at}) {
+		if !yield(&atrium.Account{ID: workload.Numbered[atrium.AccountID](n), Domain: domain(n), Name: fmt.Sprintf("Example %d", n), CreatedAt: at, UpdatedAt: at}) {
 			return false
 		}
 	}
@@ -103,10 +104,10 @@ func (s shape) prospect(account, nth, round int) store.Record {
 	return &atrium.LinkedProspect{
 		Prospect: atrium.Prospect{
 			// The number in an identifier determines its order.
-			ID: id[atrium.ProspectID](round*prospectsEach*s.accounts() + number), Name: &name, Email: &email, Domain: &of, Slug: &slug,
+			ID: workload.Numbered[atrium.ProspectID](round*prospectsEach*s.accounts() + number), Name: &name, Email: &email, Domain: &of, Slug: &slug,
 			PhoneNumber: &phone, LinkedinProfileURL: &profile, CreatedAt: at, UpdatedAt: at,
 		},
-		AccountIDs: []atrium.AccountID{id[atrium.AccountID](account)},
+		AccountIDs: []atrium.AccountID{workload.Numbered[atrium.AccountID](account)},
 	}
 }
 
@@ -121,7 +122,7 @@ func (s shape) pagesOf(round int, yield func(store.Record) bool) bool {
 	for n := part.from; n < part.to; n++ {
 		at := s.at(n, s.pages())
 		page := &atrium.Page{
-			ID: id[atrium.PageID](n), BrandID: "brand_1", Name: fmt.Sprintf("Page %d", n), Context: strings.Repeat("context ", 20), Title: "A page",
+			ID: workload.Numbered[atrium.PageID](n), BrandID: "brand_1", Name: fmt.Sprintf("Page %d", n), Context: strings.Repeat("context ", 20), Title: "A page",
 			Status: atrium.PageStatuses()[n%3], Actions: []byte("[" + action + "," + action + "]"), Scripts: []byte("[]"), FooterLinks: []byte("[" + footer + "]"),
 			Metadata: []byte(`{"campaign":"spring"}`), CreatedAt: at, UpdatedAt: at,
 		}
@@ -129,13 +130,13 @@ func (s shape) pagesOf(round int, yield func(store.Record) bool) bool {
 			return false
 		}
 	}
-	if round == 0 && !yield(&atrium.Audience{ID: fullAudience, PageID: id[atrium.PageID](0), Name: "All", CreatedAt: begin, UpdatedAt: begin}) {
+	if round == 0 && !yield(&atrium.Audience{ID: fullAudience, PageID: workload.Numbered[atrium.PageID](0), Name: "All", CreatedAt: begin, UpdatedAt: begin}) {
 		return false
 	}
 	part = s.part(s.versions(), round)
 	for n := part.from; n < part.to; n++ {
 		if !yield(&atrium.AudienceVersion{Version: atrium.Version{
-			ID: id[atrium.VersionID](n), AudienceID: fullAudience, Number: int64(n + 1), Content: fmt.Appendf(nil, `{"n":%d}`, n), CreatedAt: s.at(n, s.versions()),
+			ID: workload.Numbered[atrium.VersionID](n), AudienceID: fullAudience, Number: int64(n + 1), Content: fmt.Appendf(nil, `{"n":%d}`, n), CreatedAt: s.at(n, s.versions()),
 		}}) {
 			return false
 		}
@@ -157,7 +158,7 @@ func (s shape) entriesOf(tenant, round int) iter.Seq2[int, *atrium.Entry] {
 			}
 			at := s.at(n, s.entries)
 			if !yield(account, &atrium.Entry{
-				ID: entryID(n, at), AccountID: id[atrium.AccountID](account), CreatedAt: at,
+				ID: entryID(n, at), AccountID: workload.Numbered[atrium.AccountID](account), CreatedAt: at,
 				Submission: atrium.Submission{
 					Source: []string{"crm", "product", "ads"}[n%3], Type: "page.viewed", Claim: atrium.Claim{Domain: domain(account)},
 					IdempotencyKey: fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()), Payload: payload(r),
@@ -201,26 +202,11 @@ func (s shape) at(n, of int) atrium.Time {
 
 func domain(n int) string { return fmt.Sprintf("company-%d.example", n) }
 
-// id returns the identifier of the nth record of a kind. As in the service's identifiers,
-// the first part grows with time and the rest looks random.
-func id[T atrium.Identifier](n int) T {
-	var zero T
-	return T(fmt.Sprintf("%s%010d%016x", zero.Prefix(), n, scatter(uint64(n))))
-}
-
 // entryID returns the identifier of the nth entry, which begins with its time as those of the service do.
 func entryID(n int, at atrium.Time) atrium.EntryID {
 	const random = 16
 	first := string(atrium.FirstID[atrium.EntryID](at.Std()))
-	return atrium.EntryID(first[:len(first)-random] + fmt.Sprintf("%0*x", random, scatter(uint64(n))))
+	return atrium.EntryID(first[:len(first)-random] + fmt.Sprintf("%0*x", random, workload.Scatter(uint64(n))))
 }
 
-// scatter is the output function of SplitMix64.
-func scatter(n uint64) uint64 {
-	n += 0x9e3779b97f4a7c15
-	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
-	n = (n ^ n>>27) * 0x94d049bb133111eb
-	return n ^ n>>31
-}
-
-var fullAudience = id[atrium.AudienceID](0)
+var fullAudience = workload.Numbered[atrium.AudienceID](0)

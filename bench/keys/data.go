@@ -71,7 +71,7 @@ func (d *dataset) make(ctx context.Context, db *store.Store) error {
 		var items []store.Import
 		for n := from; n < min(from+chunk, d.accounts()); n++ {
 			at := atrium.At(time.Now())
-			a := &atrium.Account{ID: numbered[atrium.AccountID](n), Domain: workload.Domain(n), CreatedAt: at, UpdatedAt: at}
+			a := &atrium.Account{ID: workload.Numbered[atrium.AccountID](n), Domain: workload.Domain(n), CreatedAt: at, UpdatedAt: at}
 			items = append(items, store.Import{Record: a, Created: true, Updated: true, Differs: func(store.Record) string { return "" }})
 		}
 		if _, err := db.Import(ctx, atrium.CommandLine(t.ID), items); err != nil {
@@ -79,21 +79,6 @@ func (d *dataset) make(ctx context.Context, db *store.Store) error {
 		}
 	}
 	return nil
-}
-
-// numbered returns the identifier of the nth record of a kind. As in the identifiers of the service, the
-// first part grows with time and the rest looks random.
-func numbered[T atrium.Identifier](n int) T {
-	var zero T
-	return T(fmt.Sprintf("%s%010d%016x", zero.Prefix(), n, scatter(uint64(n))))
-}
-
-// scatter is the output function of SplitMix64.
-func scatter(n uint64) uint64 {
-	n += 0x9e3779b97f4a7c15
-	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
-	n = (n ^ n>>27) * 0x94d049bb133111eb
-	return n ^ n>>31
 }
 
 // An entry has the columns of an entry that differ from those of others.
@@ -105,11 +90,11 @@ type entry struct {
 
 // entry returns the nth entry, of a random account, with a random key of 32 bytes.
 func (d *dataset) entry(n int) *entry {
-	account := int(scatter(uint64(n)) % uint64(d.accounts()))
-	key := fmt.Sprintf("%016x%016x", scatter(uint64(2*n)), scatter(uint64(2*n+1)))
+	account := int(workload.Scatter(uint64(n)) % uint64(d.accounts()))
+	key := fmt.Sprintf("%016x%016x", workload.Scatter(uint64(2*n)), workload.Scatter(uint64(2*n+1)))
 	sum := sha256.Sum256([]byte("request " + key))
 	return &entry{
-		id: packed(numbered[atrium.EntryID](n)), account: packed(numbered[atrium.AccountID](account)), domain: workload.Domain(account),
+		id: workload.PackedID(workload.Numbered[atrium.EntryID](n)), account: workload.PackedID(workload.Numbered[atrium.AccountID](account)), domain: workload.Domain(account),
 		key: key, fingerprint: append([]byte{1}, sum[:]...), request: sum[:kernel.IDBytes], at: 1_700_000_000_000_000 + int64(n)*1000,
 	}
 }
@@ -124,8 +109,6 @@ func (d *dataset) entries(n int) []*entry {
 	return all
 }
 
-func packed[T atrium.Identifier](id T) []byte { return kernel.PackID(string(id[len(id.Prefix()):])) }
-
 const insertEntry = `INSERT INTO entries (tenant_id, entry_id, account_id, created_at, source, type, claimed_domain, idempotency_key,
 		key_match, key_hash, fingerprint, payload, rule, submitted_by, request_id)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
@@ -133,8 +116,8 @@ const insertEntry = `INSERT INTO entries (tenant_id, entry_id, account_id, creat
 // row returns the arguments of insertEntry. match and hash may be nil.
 func (d *dataset) row(e *entry, match, hash any) engine.Args {
 	return engine.Args{
-		packed(d.tenant), e.id, e.account, e.at, "crm", "page.viewed", e.domain, e.key,
-		match, hash, e.fingerprint, d.body, int64(1), packed(d.tenant), e.request,
+		workload.PackedID(d.tenant), e.id, e.account, e.at, "crm", "page.viewed", e.domain, e.key,
+		match, hash, e.fingerprint, d.body, int64(1), workload.PackedID(d.tenant), e.request,
 	}
 }
 

@@ -5,19 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"atrium/bench/workload"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
 )
 
 const (
-	fillCacheKB = 1 << 20 // holds pages that a round changes
-	fillRounds  = 20
-	logRow      = 24 // keys in a row of the logs
+	fillRounds = 20
+	logRow     = 24 // keys in a row of the logs
 )
 
 // fill writes the entries of a new database, each with its keys in the form of every layout: as if the jobs had
@@ -25,12 +24,12 @@ const (
 // interleaved and as full as they are in a database that grew. Like bench/growth, it uses no journal.
 func (d *dataset) fill(ctx context.Context) error {
 	f := filler{dataset: d}
-	if err := f.transaction(func(c *sqlite.Conn) error { return sqlitex.ExecScript(c, layoutTables) }); err != nil {
+	if err := workload.WriteDirectly(f.pristine(), func(c *sqlite.Conn) error { return sqlitex.ExecScript(c, layoutTables) }); err != nil {
 		return err
 	}
 	for round := range fillRounds {
 		from, to := d.size*round/fillRounds, d.size*(round+1)/fillRounds
-		if err := f.transaction(func(c *sqlite.Conn) error { return f.entries(ctx, c, from, to) }); err != nil {
+		if err := workload.WriteDirectly(f.pristine(), func(c *sqlite.Conn) error { return f.entries(ctx, c, from, to) }); err != nil {
 			return err
 		}
 		if round%5 == 4 {
@@ -46,25 +45,6 @@ type filler struct {
 	segments int64
 	log      []*entry // entries of the next row of the logs
 	logs     int64
-}
-
-func (f *filler) transaction(do func(c *sqlite.Conn) error) (err error) {
-	c, err := sqlite.OpenConn(f.pristine(), sqlite.OpenReadWrite)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	for _, pragma := range []string{"journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE", "cache_size = -" + strconv.Itoa(fillCacheKB)} {
-		if err := sqlitex.ExecuteTransient(c, "PRAGMA "+pragma, nil); err != nil {
-			return err
-		}
-	}
-	end, err := sqlitex.ImmediateTransaction(c)
-	if err != nil {
-		return err
-	}
-	defer end(&err)
-	return do(c)
 }
 
 func (f *filler) entries(ctx context.Context, c *sqlite.Conn, from, to int) error {
@@ -90,7 +70,7 @@ func (f *filler) entries(ctx context.Context, c *sqlite.Conn, from, to int) erro
 func (f *filler) older(c *sqlite.Conn, e *entry, n int) error {
 	p := pair{[]byte(e.key), e.id}
 	for _, table := range []string{"table_merged", "log_merged"} {
-		if err := insert(c, "INSERT INTO "+table+" (tenant_id, key_match, entry_id) VALUES ($1, $2, $3)", engine.Args{packed(f.tenant), p.key, p.id}); err != nil {
+		if err := insert(c, "INSERT INTO "+table+" (tenant_id, key_match, entry_id) VALUES ($1, $2, $3)", engine.Args{workload.PackedID(f.tenant), p.key, p.id}); err != nil {
 			return err
 		}
 	}
@@ -103,11 +83,11 @@ func (f *filler) older(c *sqlite.Conn, e *entry, n int) error {
 	for _, p := range f.segment {
 		filter.add(kernel.Hash16(string(p.key)))
 		if err := insert(c, "INSERT INTO key_segments (tenant_id, segment, key_match, entry_id) VALUES ($1, $2, $3, $4)",
-			engine.Args{packed(f.tenant), f.segments, p.key, p.id}); err != nil {
+			engine.Args{workload.PackedID(f.tenant), f.segments, p.key, p.id}); err != nil {
 			return err
 		}
 	}
-	err := insert(c, "INSERT INTO key_filters (tenant_id, segment, filter) VALUES ($1, $2, $3)", engine.Args{packed(f.tenant), f.segments, filter.encode()})
+	err := insert(c, "INSERT INTO key_filters (tenant_id, segment, filter) VALUES ($1, $2, $3)", engine.Args{workload.PackedID(f.tenant), f.segments, filter.encode()})
 	f.segments++
 	f.segment = nil
 	return err
@@ -115,7 +95,7 @@ func (f *filler) older(c *sqlite.Conn, e *entry, n int) error {
 
 // newer adds a recent key.
 func (f *filler) newer(c *sqlite.Conn, e *entry, n int) error {
-	if err := insert(c, "INSERT INTO recent_keys (tenant_id, key_match, entry_id) VALUES ($1, $2, $3)", engine.Args{packed(f.tenant), []byte(e.key), e.id}); err != nil {
+	if err := insert(c, "INSERT INTO recent_keys (tenant_id, key_match, entry_id) VALUES ($1, $2, $3)", engine.Args{workload.PackedID(f.tenant), []byte(e.key), e.id}); err != nil {
 		return err
 	}
 	f.log = append(f.log, e)
@@ -124,7 +104,7 @@ func (f *filler) newer(c *sqlite.Conn, e *entry, n int) error {
 	}
 	f.logs++
 	for _, table := range []string{"segment_log", "merge_log"} {
-		if err := insert(c, "INSERT INTO "+table+" (tenant_id, batch, keys) VALUES ($1, $2, $3)", engine.Args{packed(f.tenant), f.logs, encode(f.log)}); err != nil {
+		if err := insert(c, "INSERT INTO "+table+" (tenant_id, batch, keys) VALUES ($1, $2, $3)", engine.Args{workload.PackedID(f.tenant), f.logs, encode(f.log)}); err != nil {
 			return err
 		}
 	}

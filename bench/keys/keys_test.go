@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"atrium/bench/workload"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/sqlite"
 	"atrium/internal/store/kernel"
@@ -154,7 +155,7 @@ func (m *model) erase(o *session) {
 	if err := o.Write(m.Context(), func(tx engine.Tx) error {
 		for range 10 {
 			key := m.anyKey()
-			if _, err := tx.Exec("DELETE FROM entries WHERE tenant_id = $1 AND entry_id = $2", packed(m.tenant), m.ids[key]); err != nil {
+			if _, err := tx.Exec("DELETE FROM entries WHERE tenant_id = $1 AND entry_id = $2", workload.PackedID(m.tenant), m.ids[key]); err != nil {
 				return err
 			}
 			delete(m.ids, key)

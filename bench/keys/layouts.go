@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"atrium/bench/workload"
 	"atrium/internal/store/engine"
 )
 
@@ -38,19 +39,19 @@ const indexed = 1
 var subjects = []subject{
 	{name: "no index", open: func(*dataset) layout { return unindexed{} }},
 	{name: "unique index", match: true, tables: []string{"entries_by_key"}, open: func(d *dataset) layout {
-		return column{packed(d.tenant), findMatch, func(key string) engine.Args { return engine.Args{[]byte(key)} }}
+		return column{workload.PackedID(d.tenant), findMatch, func(key string) engine.Args { return engine.Args{[]byte(key)} }}
 	}},
 	{name: "segments, filters", tables: []string{"segment_log", "key_segments", "key_filters"}, open: func(d *dataset) layout {
-		return &layered{packed(d.tenant), newKeyLog("segment_log", packed(d.tenant)), &segments{tenant: packed(d.tenant)}}
+		return &layered{workload.PackedID(d.tenant), newKeyLog("segment_log", workload.PackedID(d.tenant)), &segments{tenant: workload.PackedID(d.tenant)}}
 	}},
 	{name: "table, merges", tables: []string{"recent_keys", "table_merged"}, open: func(d *dataset) layout {
-		return &layered{packed(d.tenant), recentTable{packed(d.tenant)}, tree{"table_merged", packed(d.tenant)}}
+		return &layered{workload.PackedID(d.tenant), recentTable{workload.PackedID(d.tenant)}, tree{"table_merged", workload.PackedID(d.tenant)}}
 	}},
 	{name: "log, merges", tables: []string{"merge_log", "log_merged"}, open: func(d *dataset) layout {
-		return &layered{packed(d.tenant), newKeyLog("merge_log", packed(d.tenant)), tree{"log_merged", packed(d.tenant)}}
+		return &layered{workload.PackedID(d.tenant), newKeyLog("merge_log", workload.PackedID(d.tenant)), tree{"log_merged", workload.PackedID(d.tenant)}}
 	}},
 	{name: "64-bit hashes", hash: true, tables: []string{"entries_by_hash"}, open: func(d *dataset) layout {
-		return column{packed(d.tenant), findHash, func(key string) engine.Args { return engine.Args{hash64(key), key} }}
+		return column{workload.PackedID(d.tenant), findHash, func(key string) engine.Args { return engine.Args{hash64(key), key} }}
 	}},
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"atrium/bench/workload"
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/sqlite"
@@ -152,7 +153,7 @@ const (
 )
 
 func (d *dataset) appendBatch(tx engine.Tx, s subject, l layout, batch []*entry) error {
-	tenant := packed(d.tenant)
+	tenant := workload.PackedID(d.tenant)
 	for _, e := range batch {
 		if err := engine.Find(tx.Query, lockAccount, engine.Args{tenant, kernel.Hash16(e.domain)}, func(r engine.Row) { _ = accounts.ScanLocked(r) }); err != nil {
 			return fmt.Errorf("find account: %w", err)

@@ -58,8 +58,13 @@ func (l Load) Run(ctx context.Context) (Report, error) {
 	if len(l.To) == 0 || l.Connections < 1 || l.Mix.total() < 1 {
 		return Report{}, errors.New("a load needs servers, connections and requests")
 	}
-	ctx, cancel := context.WithTimeout(ctx, overtime*l.For)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if l.Rate > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, overtime*l.For)
+		defer stop()
+	}
 	before, start := l.cpu(), time.Now()
 	next := func() (time.Time, bool) {
 		now := time.Now()

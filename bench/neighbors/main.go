@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,6 +24,7 @@ import (
 
 	"atrium/bench/load"
 	"atrium/bench/server"
+	"atrium/internal/secrets"
 	"atrium/internal/store/engine/postgrestest"
 )
 
@@ -96,7 +98,21 @@ func measure(ctx context.Context, o options, engine string) (slowed []string, er
 			return nil, err
 		}
 	}
-	a, err := server.StartAtrium(ctx, o.atrium, database, "--log-level=error")
+	to, err := newReceiver()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = to.Close() }()
+	dir, err := os.MkdirTemp("", "atrium-neighbors-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	keys := filepath.Join(dir, "keys")
+	if _, _, err := secrets.AddKey(keys, false); err != nil {
+		return nil, err
+	}
+	a, err := server.StartAtrium(ctx, o.atrium, database, "--log-level=error", "--secrets-key-file="+keys, "--webhook-allow=127.0.0.0/8")
 	if err != nil {
 		return nil, err
 	}
@@ -109,18 +125,23 @@ func measure(ctx context.Context, o options, engine string) (slowed []string, er
 	if err != nil {
 		return nil, err
 	}
-	if err := noisy.prepare(ctx); err != nil {
-		return nil, err
+	var cases []comparison
+	for _, c := range append(noisy.cases(), noisy.eventCases(to)...) {
+		if o.only == "" || slices.Contains(strings.Split(o.only, ","), c.name) {
+			cases = append(cases, c)
+		}
+	}
+	if slices.ContainsFunc(cases, func(c comparison) bool { return !c.bare }) {
+		if err := noisy.prepare(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := quiet.prepareQuiet(); err != nil {
 		return nil, err
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(out, "%s\tmedian cheap\texpensive\tratio\tp99 cheap\texpensive\tfailed cheap\texpensive\tnoisy/s cheap\texpensive\tpeak MiB\t\n", engine)
-	for _, c := range noisy.cases() {
-		if o.only != "" && !slices.Contains(strings.Split(o.only, ","), c.name) {
-			continue
-		}
+	for _, c := range cases {
 		r, err := o.compare(ctx, a, c, quiet)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
@@ -154,6 +175,11 @@ func (o options) compare(ctx context.Context, a *server.Atrium, c comparison, qu
 	for range o.rounds {
 		for i, kind := range []load.Kind{c.cheap, c.expensive} {
 			length := []time.Duration{o.cheap, o.length}[i]
+			if i == 1 && c.begin != nil {
+				if err := c.begin(ctx); err != nil {
+					return results, err
+				}
+			}
 			done := make(chan error, 1)
 			var noisy load.Report
 			go func() {
@@ -174,6 +200,11 @@ func (o options) compare(ctx context.Context, a *server.Atrium, c comparison, qu
 			}
 			results[i].noisy.Add(noisy)
 			results[i].quiet.Add(heard)
+			if i == 1 && c.end != nil {
+				if err := c.end(ctx); err != nil {
+					return results, err
+				}
+			}
 		}
 	}
 	return results, nil

@@ -182,6 +182,15 @@ func (t *tenant) mix() load.Mix {
 type comparison struct {
 	name             string
 	cheap, expensive load.Kind
+
+	bare bool // it needs no data of prepare
+
+	// Called before and after the expensive requests; nil for nothing.
+	begin, end func(context.Context) error
+}
+
+func pair(name string, cheap, expensive load.Kind) comparison {
+	return comparison{name: name, cheap: cheap, expensive: expensive}
 }
 
 func (t *tenant) get(path string) load.Kind {
@@ -208,14 +217,14 @@ func (t *tenant) cases() (all []comparison) {
 		return t.send(http.MethodPost, "/v0/account_logs", http.StatusCreated, body, t.key)
 	}
 	for _, shape := range jsonshape.All {
-		all = append(all, comparison{"entry-" + shape.Name, post(entry(plain(megabyte - 1000))), post(entry(shape.Make(megabyte - 1000)))})
+		all = append(all, pair("entry-"+shape.Name, post(entry(plain(megabyte-1000))), post(entry(shape.Make(megabyte-1000)))))
 	}
 	batch := func(payload []byte) load.Kind {
 		one := fmt.Appendf(nil, `{"source":"noisy","domain":"noisy.example","payload":%s}`, payload)
 		body := fmt.Appendf(nil, `{"entries":[%s]}`, bytes.Join([][]byte{one, one, one, one, one, one, one, one}, []byte(",")))
 		return t.send(http.MethodPost, "/manage/v0/account_logs", http.StatusOK, body, t.manage)
 	}
-	all = append(all, comparison{"batch", batch(plain(megabyte - 1000)), batch(jsonshape.Unsorted(megabyte - 1000))})
+	all = append(all, pair("batch", batch(plain(megabyte-1000)), batch(jsonshape.Unsorted(megabyte-1000))))
 	// Entries for one account, or each for a new one, with 31 words.
 	var name []byte
 	for i := range 31 {
@@ -233,8 +242,8 @@ func (t *tenant) cases() (all []comparison) {
 		return t.send(http.MethodPost, "/manage/v0/account_logs", http.StatusOK, fmt.Appendf(nil, `{"entries":[%s]}`, bytes.Join(entries, []byte(","))), t.manage)
 	}
 	all = append(all,
-		comparison{"new-account", post(claim(zeros, "{{n}}")), post(claim("{{n}}", zeros))},
-		comparison{"new-accounts", claims(zeros, "{{n}}"), claims("{{n}}", zeros)})
+		pair("new-account", post(claim(zeros, "{{n}}")), post(claim("{{n}}", zeros))),
+		pair("new-accounts", claims(zeros, "{{n}}"), claims("{{n}}", zeros)))
 	lines := func(payload []byte) load.Kind {
 		line := fmt.Appendf(nil, `{"kind":"accountLog","accountId":%q,"source":"noisy","idempotencyKey":"{{n}}","payload":%s}`, id("account", small), payload)
 		other := bytes.ReplaceAll(line, []byte(`,"idempotencyKey":"{{n}}"`), nil)
@@ -259,21 +268,21 @@ func (t *tenant) cases() (all []comparison) {
 		return t.send(http.MethodPut, account+id("account", n)+"/prospects/"+id("prospect", 0), http.StatusOK, nil, t.manage)
 	}
 	return append(all,
-		comparison{"import", lines(plain(megabyte - 1000)), lines(jsonshape.Unsorted(megabyte - 1000))},
-		comparison{"import-unknown", lines(plain(megabyte - 1000)), t.send(http.MethodPost, "/manage/v0/import", http.StatusBadRequest, jsonshape.Wide(4*megabyte), t.manage, "Content-Type: application/x-ndjson")},
-		comparison{"account", external("/v0/accounts/" + id("account", small)), external("/v0/accounts/" + id("account", withProspects))},
-		comparison{"rename", rename(small), rename(withProspects)},
-		comparison{"link", link(small), link(withProspects)},
-		comparison{"detail", t.get(account + id("account", small)), t.get(account + id("account", withProspects))},
-		comparison{"activity", t.get(account + id("account", small) + "/activity?limit=100"), t.get(account + id("account", withClaims) + "/activity?limit=100")},
-		comparison{"payloads", t.get(account + id("account", small) + "/activity?limit=100&include=payload"), t.get(account + id("account", withPayloads) + "/activity?limit=100&include=payload")},
-		comparison{"counts", t.get(account + id("account", small) + "/activity/counts"), t.get(account + id("account", withActivity) + "/activity/counts")},
-		comparison{"find", t.get("/manage/v0/account_logs?limit=100"), t.get("/manage/v0/account_logs?claimedDomain=nobody.example")},
-		comparison{"move", move(small), move(withPayloads)},
-		comparison{"pages", external("/v0/pages?limit=100&status=archived"), external("/v0/pages?limit=100&status=draft")},
-		comparison{"content", content(smallPage), content(largePage)},
-		comparison{"diff", t.get(page + "/versions/1/diff?to=2"), t.get(page + "/versions/3/diff?to=5")},
-		comparison{"diff-sorted", t.get(page + "/versions/1/diff?to=2"), t.get(page + "/versions/3/diff?to=4")},
-		comparison{"export", t.get("/manage/v0/tenant"), t.get("/manage/v0/export")},
+		pair("import", lines(plain(megabyte-1000)), lines(jsonshape.Unsorted(megabyte-1000))),
+		pair("import-unknown", lines(plain(megabyte-1000)), t.send(http.MethodPost, "/manage/v0/import", http.StatusBadRequest, jsonshape.Wide(4*megabyte), t.manage, "Content-Type: application/x-ndjson")),
+		pair("account", external("/v0/accounts/"+id("account", small)), external("/v0/accounts/"+id("account", withProspects))),
+		pair("rename", rename(small), rename(withProspects)),
+		pair("link", link(small), link(withProspects)),
+		pair("detail", t.get(account+id("account", small)), t.get(account+id("account", withProspects))),
+		pair("activity", t.get(account+id("account", small)+"/activity?limit=100"), t.get(account+id("account", withClaims)+"/activity?limit=100")),
+		pair("payloads", t.get(account+id("account", small)+"/activity?limit=100&include=payload"), t.get(account+id("account", withPayloads)+"/activity?limit=100&include=payload")),
+		pair("counts", t.get(account+id("account", small)+"/activity/counts"), t.get(account+id("account", withActivity)+"/activity/counts")),
+		pair("find", t.get("/manage/v0/account_logs?limit=100"), t.get("/manage/v0/account_logs?claimedDomain=nobody.example")),
+		pair("move", move(small), move(withPayloads)),
+		pair("pages", external("/v0/pages?limit=100&status=archived"), external("/v0/pages?limit=100&status=draft")),
+		pair("content", content(smallPage), content(largePage)),
+		pair("diff", t.get(page+"/versions/1/diff?to=2"), t.get(page+"/versions/3/diff?to=5")),
+		pair("diff-sorted", t.get(page+"/versions/1/diff?to=2"), t.get(page+"/versions/3/diff?to=4")),
+		pair("export", t.get("/manage/v0/tenant"), t.get("/manage/v0/export")),
 	)
 }

@@ -53,15 +53,21 @@ func StartAtrium(ctx context.Context, bin, database string, flags ...string) (*A
 	return a, err
 }
 
-// Command runs a command of the binary on the same database, and decodes its output.
+// Command runs a command of the binary on the same database, and decodes its output unless into is nil.
 func (a *Atrium) Command(ctx context.Context, into any, stdin io.Reader, args ...string) error {
-	cmd := exec.CommandContext(ctx, a.bin, append(args, "-o", "json")...)
+	if into != nil {
+		args = append(args, "-o", "json")
+	}
+	cmd := exec.CommandContext(ctx, a.bin, args...)
 	cmd.Env, cmd.Stdin = a.env, stdin
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	if into == nil {
+		return nil
 	}
 	return json.Unmarshal(out, into)
 }
