@@ -15,6 +15,7 @@ type Code string
 const (
 	CodeInvalidRequest       Code = "invalid_request"
 	CodeUnauthenticated      Code = "unauthenticated"
+	CodeUnverified           Code = "unverified"
 	CodeForbidden            Code = "forbidden"
 	CodeNotFound             Code = "not_found"
 	CodeMethodNotAllowed     Code = "method_not_allowed"

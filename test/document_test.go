@@ -96,7 +96,7 @@ func newDocument(d api.Document) (*document, error) {
 
 // statuses are the expected statuses, by error code.
 var statuses = map[string]int{
-	"invalid_request": 400, "unauthenticated": 401, "forbidden": 403, "not_found": 404, "method_not_allowed": 405,
+	"invalid_request": 400, "unauthenticated": 401, "unverified": 401, "forbidden": 403, "not_found": 404, "method_not_allowed": 405,
 	"not_acceptable": 406, "conflict": 409, "gone": 410, "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,
 	"idempotency_key_reused": 422, "precondition_required": 428, "unavailable": 503,
 	"uri_too_long": 414, "rate_limited": 429, "header_too_large": 431,

@@ -36,8 +36,13 @@ var Codes = []CodeInfo{
 	},
 	{
 		atrium.CodeUnauthenticated, http.StatusUnauthorized, "A valid API key is needed",
-		"The x-api-key header is missing or repeated, or its key is malformed, unknown, expired or revoked. Or the preview token of a request for content is not valid. Or a request to a receiver is not verified, or there is no such receiver. The response does not say which.",
-		"Send one x-api-key header with a valid key from an operator. For a preview, ask an operator for a new token. For a receiver, compare its address and its secret with those at the sender; operators see the reason in the list of refused requests.",
+		"The x-api-key header is missing or repeated, or its key is malformed, unknown, expired or revoked. Or the preview token of a request for content is not valid. The response does not say which.",
+		"Send one x-api-key header with a valid key from an operator. For a preview, ask an operator for a new token.",
+	},
+	{
+		atrium.CodeUnverified, http.StatusUnauthorized, "The request is not verified",
+		"A request to a receiver does not have the signature or the secret that the receiver expects, the receiver is disabled, or there is no such receiver. The response does not say which.",
+		"Compare the address and the secret of the receiver with those at the sender. Operators see the reason in the list of refused requests.",
 	},
 	{
 		atrium.CodeForbidden, http.StatusForbidden, "The key does not allow this",
@@ -227,6 +232,8 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 	switch info.Code {
 	case atrium.CodeUnauthenticated:
 		w.Header().Set("WWW-Authenticate", `ApiKey realm="atrium"`)
+	case atrium.CodeUnverified: // a 401 must have a challenge (RFC 9110 section 15.5.2), and this one must not tell the kind of the receiver
+		w.Header().Set("WWW-Authenticate", `Webhook realm="atrium"`)
 	case atrium.CodeUnavailable, atrium.CodeRateLimited:
 		w.Header().Set("Retry-After", strconv.Itoa(seconds(cmp.Or(e.Retry, retryAfter))))
 	}
