@@ -12,8 +12,7 @@ import (
 	"atrium"
 )
 
-// A delivery that is mapped again becomes its entries once: if the server was killed before it left the quarantine, and if
-// several requests map it at the same time.
+// A delivery in quarantine becomes its entries once: if several requests map it at the same time, and if the sender repeats it.
 func TestDeliveriesInQuarantineBecomeEntriesOnce(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		receiver := s.made(t, s.north, "/manage/v0/receivers", `{"name":"Again","provider":"github","source":"again","mapping":{"type":"'push'","domain":"'again.example'"}}`, "receiverId")
@@ -46,7 +45,7 @@ func TestDeliveriesInQuarantineBecomeEntriesOnce(t *testing.T) {
 		if n := entries(); n != 2*deliveries {
 			t.Errorf("there are %d entries, want %d", n, 2*deliveries)
 		}
-		store() // as after a crash between the append and the deletion
+		store() // the sender repeats them
 		a := s.ask(t, newClient(t), http.MethodPost, one+"/map_again", `{"limit":200}`)
 		var got struct{ Mapped, AccountLogs, Replayed, Left int }
 		if err := json.Unmarshal(a.body, &got); err != nil || got.Mapped != deliveries || got.Replayed != 2*deliveries || got.AccountLogs != 2*deliveries || got.Left != 0 {

@@ -178,8 +178,8 @@ type Config struct {
 	TenantRate Rate
 
 	// Requests without a key that one client address may send, such as 100/s: to the content API, to the sign-in
-	// of the console and for the documentation. For each 64 KiB of its response, a request counts once more.
-	// Further ones get 429. 0 is unlimited. Each process counts separately.
+	// of the console, to receivers that are not in use, and for the documentation. For each 64 KiB of its response,
+	// a request counts once more. Further ones get 429. 0 is unlimited. Each process counts separately.
 	AnonymousRate Rate
 
 	// Requests with an invalid key, preview token or login link that one client address may send, such as 100/m.

@@ -45,7 +45,7 @@ var usage = map[string]string{
 	"RequestWait":          "Maximum time that a request waits while max-requests are in flight. Then it gets 503.",
 	"KeyRate":              "Requests allowed per API key, such as 100/s. More get 429. 0 is unlimited. Each process counts separately.",
 	"TenantRate":           "Requests allowed per tenant, over all of its keys, such as 500/s. More get 429. 0 is unlimited. Each process counts separately.",
-	"AnonymousRate":        "Requests without a key that one client address may send, such as 100/s: to the content API, to the sign-in of the console and for the documentation. For each 64 KiB of its response, a request counts once more. Further ones get 429. 0 is unlimited. Each process counts separately.",
+	"AnonymousRate":        "Requests without a key that one client address may send, such as 100/s: to the content API, to the sign-in of the console, to receivers that are not in use, and for the documentation. For each 64 KiB of its response, a request counts once more. Further ones get 429. 0 is unlimited. Each process counts separately.",
 	"AuthFailures":         "Requests with an invalid key, preview token or login link that one client address may send, such as 100/m. After that, further ones get 429, and so do requests with a valid preview token or login link. Requests with a valid key are never refused. 0 is unlimited.",
 	"ReadHeaderTimeout":    "Maximum time to receive the request line and headers.",
 	"ReadTimeout":          "Maximum time to receive a whole request.",

@@ -2,6 +2,7 @@ package manage
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"atrium"
@@ -66,25 +67,17 @@ func (a *API) newMapper(ctx context.Context, who auth.Principal, r *rest.Request
 // full reports whether the request should end.
 func (m *mapper) full() bool { return m.AccountLogs >= maxEntriesAgain || time.Now().After(m.deadline) }
 
-// run maps deliveries, in order, until it is full or an attempt fails that may succeed later. Those that are mapped are
-// deleted after their entries are durable. done is how many it is done with.
+// run maps deliveries, in order, until it is full or an attempt fails that may succeed later. done is how many it is done with.
 func (m *mapper) run(ctx context.Context, deliveries []atrium.QuarantinedDelivery) (done int, err error) {
-	var mapped []atrium.QuarantinedID
-	faults, entries := map[atrium.QuarantinedID]string{}, 0
+	faults := map[atrium.QuarantinedID]string{}
 	for i := range deliveries {
 		d := &deliveries[i]
-		before := m.AccountLogs - m.Replayed
-		mapErr := m.one(ctx, d)
-		switch {
-		case mapErr == nil:
-			mapped, entries = append(mapped, d.ID), entries+m.AccountLogs-m.Replayed-before
-		case receive.CannotStore(mapErr):
-			faults[d.ID] = mapErr.Error()
+		if err = m.one(ctx, d); receive.CannotStore(err) {
+			faults[d.ID] = err.Error()
 			if m.Failed++; len(m.Faults) < maxFaultsAgain {
-				m.Faults = append(m.Faults, quarantineFault{d.ID, mapErr.Error()})
+				m.Faults = append(m.Faults, quarantineFault{d.ID, err.Error()})
 			}
-		default:
-			err = mapErr
+			err = nil
 		}
 		if err != nil {
 			break
@@ -93,19 +86,13 @@ func (m *mapper) run(ctx context.Context, deliveries []atrium.QuarantinedDeliver
 			break
 		}
 	}
-	if len(mapped) > 0 {
-		if err := m.Store.RemoveMapped(ctx, m.change, m.receiver.ID, mapped, entries); err != nil {
-			return 0, err
-		}
-	}
-	m.Mapped += len(mapped)
 	if faultErr := m.Store.SetQuarantineFaults(ctx, m.receiver.TenantID, m.receiver.ID, faults); faultErr != nil {
 		return 0, faultErr
 	}
 	return done, err
 }
 
-// one records the entries of a delivery.
+// one maps a delivery. It does nothing if the delivery is gone: another request has mapped it, or it was deleted.
 func (m *mapper) one(ctx context.Context, d *atrium.QuarantinedDelivery) error {
 	var results []mapping.Result
 	if err := m.r.Heavily(ctx, func() (err error) {
@@ -115,10 +102,18 @@ func (m *mapper) one(ctx context.Context, d *atrium.QuarantinedDelivery) error {
 		return err
 	}
 	drafts, filtered := receive.Drafts(&m.receiver, results, string(d.RequestID))
-	receipts, err := receive.Record(ctx, m.Logs, drafts)
+	outcomes, err := m.Store.MapQuarantined(ctx, m.change, m.receiver.ID, d.ID, drafts)
+	if atrium.CodeOf(err) == atrium.CodeNotFound && !errors.Is(err, atrium.ErrNoTenant) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	receipts, err := receive.Receipts(outcomes)
+	if err != nil {
+		return err
+	}
+	m.Mapped++
 	m.Filtered += filtered
 	for _, receipt := range receipts {
 		if m.AccountLogs++; receipt.Replayed {

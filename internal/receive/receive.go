@@ -102,7 +102,7 @@ type summary struct {
 }
 
 // errUnverified is the error for every request that is not verified.
-var errUnverified = atrium.Errorf(atrium.CodeUnauthenticated, "The request is not verified.")
+var errUnverified = atrium.Errorf(atrium.CodeUnverified, "The receiver does not exist, or it did not verify the request.")
 
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) { h.serve(w, r, (*request).deliver) }
 func (h *Handler) get(w http.ResponseWriter, r *http.Request)  { h.serve(w, r, (*request).subscribe) }
@@ -134,7 +134,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, handle func(*req
 		}()
 	}
 	switch {
-	case atrium.CodeOf(err) == atrium.CodeUnauthenticated:
+	case atrium.CodeOf(err) == atrium.CodeUnverified:
 		made.outcome = Unverified
 	case err != nil:
 		made.outcome = Failed
@@ -171,29 +171,33 @@ type unverified provider.Reason
 
 func (u unverified) Error() string { return string(u) }
 
-// find returns the receiver of a request. Clients that guess addresses are limited as those without a key.
-func (h *Handler) find(w http.ResponseWriter, r *http.Request) (*receiver, error) {
+// find returns the receiver of a request. Clients that guess addresses are limited as those without a key. A receiver that was
+// found before is not counted: one client, such as a proxy, may send the requests of many.
+func (h *Handler) find(w http.ResponseWriter, r *http.Request) (found *receiver, err error) {
 	id, ok := atrium.ParseID[atrium.ReceiverID](r.PathValue("receiver_id"))
-	found := (*receiver)(nil)
+	fresh := false
 	if ok {
-		found = h.Receivers.cached(id)
+		found, fresh = h.Receivers.cached(id)
 	}
+	if fresh {
+		return found, nil
+	}
+	uncount := func() {}
 	if found == nil {
-		uncount, err := h.API.CountAnonymous(w)
-		if err != nil {
+		if uncount, err = h.API.CountAnonymous(w); err != nil {
 			return nil, err
 		}
-		if !ok {
-			return nil, errUnverified
-		}
-		if found, err = h.Receivers.lookUp(r.Context(), id); err != nil {
-			if atrium.CodeOf(err) == atrium.CodeNotFound {
-				err = errUnverified
-			}
-			return nil, err
-		}
-		uncount()
 	}
+	if !ok {
+		return nil, errUnverified
+	}
+	if found, err = h.Receivers.lookUp(r.Context(), id); err != nil {
+		if atrium.CodeOf(err) == atrium.CodeNotFound {
+			err = errUnverified
+		}
+		return nil, err
+	}
+	uncount()
 	return found, nil
 }
 
@@ -277,17 +281,21 @@ func (q *request) verify() error {
 	q.sent.Headers = slices.DeleteFunc(q.sent.Headers, func(h atrium.Header) bool {
 		return slices.Contains(provider.Of(q.receiver.Provider).Headers(&q.receiver.Verification), h.Name) || slices.Contains(credentials, h.Name)
 	})
+	for i := range q.sent.Headers { // only now: the signature is of the bytes that were sent
+		h := &q.sent.Headers[i]
+		h.Value = strings.ToValidUTF8(h.Value, "\uFFFD")
+	}
 	return nil
 }
 
 // credentials are headers that are never stored or mapped.
 var credentials = []string{"authorization", "cookie", "proxy-authorization", "x-api-key"}
 
-// headersOf returns the headers of a request, in the order of their names. What is not UTF-8 is replaced.
+// headersOf returns the headers of a request, in the order of their names.
 func headersOf(r *http.Request) (all []atrium.Header) {
 	for name, values := range r.Header {
 		for _, value := range values {
-			all = append(all, atrium.Header{Name: strings.ToLower(name), Value: strings.ToValidUTF8(value, "\uFFFD")})
+			all = append(all, atrium.Header{Name: strings.ToLower(name), Value: value})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b atrium.Header) int { return strings.Compare(a.Name, b.Name) })
@@ -296,11 +304,12 @@ func headersOf(r *http.Request) (all []atrium.Header) {
 
 // draft returns the drafts of the entries of a delivery. It counts what the filter left out.
 func (q *request) draft(ctx context.Context, made *reply) (drafts []*atrium.Draft, err error) {
-	if q.receiver.broken != nil {
-		return nil, &mapping.Fault{Element: -1, Detail: q.receiver.broken.Error()}
-	}
 	err = q.heavily(ctx, q.receiver.TenantID, func() error {
-		results, err := q.receiver.mapping.Map(&mapping.Delivery{Headers: q.sent.Headers, Query: q.sent.Query, Body: q.sent.Body}, int(q.maxBody()))
+		compiled, err := q.receiver.compile()
+		if err != nil {
+			return &mapping.Fault{Element: -1, Detail: err.Error()}
+		}
+		results, err := compiled.Map(&mapping.Delivery{Headers: q.sent.Headers, Query: q.sent.Query, Body: q.sent.Body}, int(q.maxBody()))
 		if err != nil {
 			return err
 		}
@@ -312,7 +321,7 @@ func (q *request) draft(ctx context.Context, made *reply) (drafts []*atrium.Draf
 
 // submit records entries.
 func (q *request) submit(ctx context.Context, drafts []*atrium.Draft, made *reply) error {
-	receipts, err := Record(ctx, q.Logs, drafts)
+	receipts, err := record(ctx, q.Logs, drafts)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ type fake struct {
 	receiver atrium.Receiver
 	secrets  []atrium.ReceiverSecret
 	lookups  atomic.Int64
+	anyID    bool // the receiver is found by any identifier
 
 	mu          sync.Mutex
 	entries     map[string]*atrium.Draft // by key
@@ -52,10 +53,14 @@ type fake struct {
 
 func (f *fake) FindReceiver(_ context.Context, given atrium.ReceiverID) (atrium.Receiver, []atrium.ReceiverSecret, error) {
 	f.lookups.Add(1)
-	if given != f.receiver.ID {
+	found := f.receiver
+	if f.anyID {
+		found.ID = given
+	}
+	if given != found.ID {
 		return atrium.Receiver{}, nil, atrium.NotFound()
 	}
-	return f.receiver, f.secrets, nil
+	return found, f.secrets, nil
 }
 
 func (f *fake) Quarantine(_ context.Context, d atrium.QuarantinedDelivery) error {
@@ -209,7 +214,7 @@ func TestRequestsThatAreNotVerifiedHaveTheSameResponse(t *testing.T) {
 				x = o.exchange
 			}
 		}
-		if c.detail == "" && x.TenantID != "" || c.detail != "" && (x.TenantID != tenant || x.Receiver != id || !strings.Contains(x.Detail, c.detail) || x.UserAgent != "" || x.Code != atrium.CodeUnauthenticated) {
+		if c.detail == "" && x.TenantID != "" || c.detail != "" && (x.TenantID != tenant || x.Receiver != id || !strings.Contains(x.Detail, c.detail) || x.UserAgent != "" || x.Code != atrium.CodeUnverified) {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}
@@ -249,7 +254,7 @@ func TestDeliveryThatCannotBeMappedIsQuarantinedAsItIs(t *testing.T) {
 	f.full = atrium.Unavailable(nil)
 	want(t, send(h, github("{}", "push", "d")), http.StatusServiceUnavailable, "")
 	f.full = atrium.NotFound()
-	want(t, send(h, github("{}", "push", "d")), http.StatusUnauthorized, "The request is not verified.")
+	want(t, send(h, github("{}", "push", "d")), http.StatusUnauthorized, `"code":"unverified"`)
 }
 
 func TestMappingThatDoesNotCompileQuarantinesEverything(t *testing.T) {
@@ -398,6 +403,48 @@ func TestRequestsAreLimited(t *testing.T) {
 	want(t, ask(r), http.StatusUnauthorized, "")
 	large := github(`{"a":"`+strings.Repeat("a", 64<<10)+`"}`, "push", "d")
 	want(t, ask(large), http.StatusRequestEntityTooLarge, "65536 bytes")
+}
+
+func TestReceiverInUseIsServedWhenItsClientHasGuessedOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := newFake(atrium.ProviderGitHub, atrium.Mapping{})
+		h := f.handler(rest.Limits{AnonymousRate: limit.NewRates[netip.Addr](1, time.Hour, 10)})
+		guess := func() *http.Request {
+			return httptest.NewRequest(http.MethodPost, "/in/receiver_00000000000000000000000009", nil)
+		}
+		want(t, send(h, github("{}", "push", "d")), http.StatusOK, "")
+		want(t, send(h, guess()), http.StatusUnauthorized, "")
+		want(t, send(h, guess()), http.StatusTooManyRequests, "")
+		want(t, send(h, github("{}", "push", "e")), http.StatusOK, "")
+		time.Sleep(auth.CacheTime)
+		want(t, send(h, github("{}", "push", "f")), http.StatusOK, "")
+		f.receiver.ID = "receiver_00000000000000000000000007" // it was deleted
+		time.Sleep(auth.CacheTime)
+		want(t, send(h, github("{}", "push", "g")), http.StatusUnauthorized, "")
+		want(t, send(h, github("{}", "push", "g")), http.StatusTooManyRequests, "")
+	})
+}
+
+func TestBoundedNumberOfReceiversIsInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // no time passes
+		const many = 1100
+		f, h := newFake(atrium.ProviderGitHub, atrium.Mapping{})
+		f.anyID = true
+		ask := func(i int) {
+			r := github("{}", "push", "d")
+			r.URL.Path = fmt.Sprintf("/in/receiver_%026d", i)
+			want(t, send(h, r), http.StatusOK, "")
+		}
+		for i := range many {
+			ask(i)
+		}
+		for i := range many {
+			ask(i)
+		}
+		if n := f.lookups.Load() - many; n < many-1000 || n == many {
+			t.Errorf("%d of %d receivers were looked up again, want those beyond 1000", n, many)
+		}
+	})
 }
 
 func FuzzRequest(f *testing.F) {

@@ -41,9 +41,10 @@ func NewReceivers(store Store) *Receivers {
 type receiver struct {
 	atrium.Receiver
 	secrets []atrium.ReceiverSecret
-	mapping *mapping.Mapping
-	broken  error     // why the mapping does not compile; then every delivery waits in quarantine
-	expires time.Time // when it leaves the cache, by the monotonic clock
+	expires time.Time // when it must be looked up again, by the monotonic clock
+
+	// compile compiles the mapping once, at the first delivery. If it returns an error, every delivery waits in quarantine.
+	compile func() (*mapping.Mapping, error)
 }
 
 // secretsAt returns the secrets that are valid at a time.
@@ -56,14 +57,12 @@ func (r *receiver) secretsAt(now atrium.Time) (valid [][]byte) {
 	return valid
 }
 
-// cached returns a receiver from the cache; nil if it is not there.
-func (c *Receivers) cached(id atrium.ReceiverID) *receiver {
+// cached returns a receiver from the cache, nil if it is not there, and whether it need not be looked up again.
+func (c *Receivers) cached(id atrium.ReceiverID) (found *receiver, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r := c.cache[id]; r != nil && time.Now().Before(r.expires) {
-		return r
-	}
-	return nil
+	found = c.cache[id]
+	return found, found != nil && time.Now().Before(found.expires)
 }
 
 // lookUp returns a receiver from the store. Concurrent calls for a receiver share one lookup, which does not end with the
@@ -80,7 +79,7 @@ func (c *Receivers) lookUp(ctx context.Context, id atrium.ReceiverID) (*receiver
 			return nil, err
 		}
 		made := &receiver{Receiver: found, secrets: secrets, expires: expires}
-		c.compile(made)
+		c.keep(made)
 		return made, nil
 	})
 	select {
@@ -94,18 +93,15 @@ func (c *Receivers) lookUp(ctx context.Context, id atrium.ReceiverID) (*receiver
 	}
 }
 
-// compile compiles the mapping of a receiver, unless it is that of the one in the cache, which it replaces.
-func (c *Receivers) compile(r *receiver) {
-	c.mu.Lock()
-	old := c.cache[r.ID]
-	c.mu.Unlock()
-	if old != nil && old.ReceiverSpec == r.ReceiverSpec {
-		r.mapping, r.broken = old.mapping, old.broken
-	} else {
-		r.mapping, r.broken = mapping.Compile(r.ID, &r.ReceiverSpec)
-	}
+// keep puts a receiver into the cache. It replaces an older one, and takes over its mapping if that is the same.
+func (c *Receivers) keep(r *receiver) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if old := c.cache[r.ID]; old != nil && old.ReceiverSpec == r.ReceiverSpec {
+		r.compile = old.compile
+	} else {
+		r.compile = sync.OnceValues(func() (*mapping.Mapping, error) { return mapping.Compile(r.ID, &r.ReceiverSpec) })
+	}
 	if len(c.cache) >= maxCached && c.cache[r.ID] == nil {
 		for id := range c.cache { // any
 			delete(c.cache, id)

@@ -13,7 +13,7 @@ import (
 	"atrium/internal/resource"
 )
 
-// This file records what a delivery was mapped to. The management API does the same with a delivery in quarantine.
+// This file records what a delivery is mapped to.
 
 // Drafts returns the drafts of the entries of a delivery, and how many elements the filter left out.
 func Drafts(r *atrium.Receiver, results []mapping.Result, requestID string) (drafts []*atrium.Draft, filtered int) {
@@ -32,16 +32,16 @@ func Drafts(r *atrium.Receiver, results []mapping.Result, requestID string) (dra
 // maxConcurrentSubmits is the maximum number of entries of a delivery that wait for the writer at a time.
 const maxConcurrentSubmits = 256
 
-// Record records the entries of a delivery. It returns nil only if all are durable; those that are then replay when it is
-// called again with the same delivery. CannotStore says whether that could succeed after an error.
-func Record(ctx context.Context, logs resource.Logs, drafts []*atrium.Draft) (receipts []atrium.Receipt, err error) {
-	receipts, faults := make([]atrium.Receipt, len(drafts)), make([]error, len(drafts))
+// record records the entries of a delivery. It returns nil only if all are durable; those that are then replay when it is
+// called again with the same delivery.
+func record(ctx context.Context, logs resource.Logs, drafts []*atrium.Draft) ([]atrium.Receipt, error) {
+	outcomes := make([]atrium.Outcome, len(drafts))
 	next := make(chan int)
 	var submitting sync.WaitGroup
 	for range min(maxConcurrentSubmits, len(drafts)) {
 		submitting.Go(func() {
 			for i := range next {
-				receipts[i], faults[i] = submitOne(ctx, logs, drafts[i])
+				outcomes[i].Receipt, outcomes[i].Err = submitOne(ctx, logs, drafts[i])
 			}
 		})
 	}
@@ -50,14 +50,22 @@ func Record(ctx context.Context, logs resource.Logs, drafts []*atrium.Draft) (re
 	}
 	close(next)
 	submitting.Wait()
-	for _, err := range faults {
-		if err != nil && !CannotStore(err) { // another attempt may succeed
+	return Receipts(outcomes)
+}
+
+// Receipts returns the receipts of the entries of a delivery, or why some were not stored. CannotStore says whether that could
+// succeed later.
+func Receipts(outcomes []atrium.Outcome) ([]atrium.Receipt, error) {
+	receipts := make([]atrium.Receipt, len(outcomes))
+	for i := range outcomes {
+		if err := outcomes[i].Err; err != nil && !CannotStore(err) { // another attempt may succeed
 			return nil, err
 		}
+		receipts[i] = outcomes[i].Receipt
 	}
-	for i, err := range faults {
-		if err != nil {
-			return nil, &mapping.Fault{Element: element(i, drafts), Detail: detailOf(err)}
+	for i := range outcomes {
+		if err := outcomes[i].Err; err != nil {
+			return nil, &mapping.Fault{Element: element(i, len(outcomes)), Detail: detailOf(err)}
 		}
 	}
 	return receipts, nil
@@ -73,9 +81,9 @@ func submitOne(ctx context.Context, logs resource.Logs, d *atrium.Draft) (r atri
 	return logs.Submit(ctx, d)
 }
 
-// element returns the number of a draft in a fault.
-func element(i int, drafts []*atrium.Draft) int {
-	if len(drafts) == 1 {
+// element returns the number in a fault of one of n drafts.
+func element(i, n int) int {
+	if n == 1 {
 		return -1
 	}
 	return i

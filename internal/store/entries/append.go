@@ -76,8 +76,7 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 		}
 		var b *appendTx
 		err = s.db.Engine.Write(ctx, func(tx engine.Tx) error {
-			b = newAppendTx(tx, drafts, atrium.At(s.db.Now()), s.db.StoredAt)
-			b.replicated, b.mergedTenants, b.secrets = s.db.Engine.Traits().Replicated, &s.mergedTenants, &s.secrets
+			b = s.newAppendTx(tx, drafts)
 			if wait > 0 {
 				tx.LockWait(wait)
 				b.maxRows = maxAccountRows
@@ -86,13 +85,7 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 		})
 		switch {
 		case err == nil:
-			for _, u := range b.minutes {
-				s.active.add(u.Tenant)
-				s.due.Appended(u.Tenant, s.db.Now())
-			}
-			for tenant := range b.withEvents {
-				s.db.Events.Add(tenant)
-			}
+			s.committed(b)
 			return b.outcomes, nil
 		case engine.ClassOf(err) == engine.Uncertain:
 			uncertain = err // the next try finds the entries if they were committed, and waits if they are about to be
@@ -114,6 +107,25 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 		return nil, atrium.Unavailable(err) // every try lost the race
 	}
 	return nil, kernel.Public(errors.Join(uncertain, err))
+}
+
+// AppendIn is Append as a part of a transaction of the caller, who calls committed after the commit. An error of class Conflict
+// means that the whole transaction must be tried again.
+func (s *Store) AppendIn(tx engine.Tx, drafts []*atrium.Draft) (outcomes []atrium.Outcome, committed func(), err error) {
+	b := s.newAppendTx(tx, drafts)
+	err = b.run(false)
+	return b.outcomes, func() { s.committed(b) }, err
+}
+
+// committed wakes what works on the entries of a transaction after its commit.
+func (s *Store) committed(b *appendTx) {
+	for _, u := range b.minutes {
+		s.active.add(u.Tenant)
+		s.due.Appended(u.Tenant, s.db.Now())
+	}
+	for tenant := range b.withEvents {
+		s.db.Events.Add(tenant)
+	}
 }
 
 // An appendTx is one transaction of Append.
@@ -143,9 +155,10 @@ type appendTx struct {
 	lockErr error                                // of this lookup
 }
 
-func newAppendTx(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt func(engine.Tx) (int64, error)) *appendTx {
+func (s *Store) newAppendTx(tx engine.Tx, drafts []*atrium.Draft) *appendTx {
 	b := &appendTx{
-		tx: tx, drafts: drafts, at: at, storedAt: storedAt,
+		tx: tx, drafts: drafts, at: atrium.At(s.db.Now()), storedAt: s.db.StoredAt,
+		mergedTenants: &s.mergedTenants, secrets: &s.secrets, replicated: s.db.Engine.Traits().Replicated,
 		outcomes:   make([]atrium.Outcome, len(drafts)),
 		keyMatch:   make([][]byte, len(drafts)),
 		firstByKey: make(map[kernel.TenantKey]int, len(drafts)),

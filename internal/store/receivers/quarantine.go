@@ -212,12 +212,52 @@ func Remove(tx engine.Tx, tenant atrium.TenantID, keys []Key) (removed map[atriu
 	return removed, err
 }
 
-// RemoveMapped deletes deliveries of a receiver whose entries were appended, at most those of one NextQuarantined. Some may be
-// gone: another request has mapped them to the same entries, because the idempotency keys of entries are those of their
-// deliveries. entries is the number of new entries, for the audit log.
-func (s *Store) RemoveMapped(ctx context.Context, c atrium.Change, receiver atrium.ReceiverID, ids []atrium.QuarantinedID, entries int) error {
-	_, err := s.remove(ctx, c, receiver, ids, "receiver.map_again", map[string]any{"accountLogs": entries})
-	return err
+// errNotStored ends the transaction of a delivery if not all of its entries can be stored.
+var errNotStored = errors.New("an entry of the delivery cannot be stored")
+
+// MapQuarantined stores the entries of a delivery that a receiver has in quarantine, and deletes the delivery, in one transaction:
+// it is mapped once, whatever its mapping was before. It sets the identifiers of the drafts. If an outcome is an error, nothing
+// was changed. MapQuarantined returns NotFound if there is no such delivery, such as after another request has mapped it or an
+// erasure has deleted it.
+func (s *Store) MapQuarantined(ctx context.Context, c atrium.Change, receiver atrium.ReceiverID, id atrium.QuarantinedID, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
+	for _, d := range drafts {
+		d.ID = atrium.NewID[atrium.EntryID]()
+	}
+	var outcomes []atrium.Outcome
+	committed := func() {}
+	_, _, err := kernel.MutateLarge(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
+		outcomes = nil
+		removed, err := Remove(tx, c.TenantID, []Key{{receiver, id}})
+		switch {
+		case err != nil:
+			return none, err
+		case removed[receiver] == 0:
+			return none, atrium.NotFound()
+		}
+		if len(drafts) > 0 {
+			if outcomes, committed, err = s.append(tx, drafts); err != nil {
+				return none, err
+			}
+		}
+		added := 0
+		for i := range outcomes {
+			if outcomes[i].Err != nil {
+				return none, errNotStored
+			}
+			if !outcomes[i].Replayed {
+				added++
+			}
+		}
+		tx.RecordDetail("receiver.map_again", string(receiver), map[string]any{"accountLogs": added, "deliveries": 1, "quarantinedId": id})
+		return none, nil
+	})
+	switch {
+	case err == nil:
+		committed()
+	case !errors.Is(err, errNotStored):
+		return nil, err
+	}
+	return outcomes, nil
 }
 
 // remove deletes deliveries of a receiver and records it, with their number or, of one alone, its identifier.

@@ -6,25 +6,30 @@
 // A tenant has a bounded number of deliveries in quarantine, and of bytes of them. Each transaction that adds or deletes some
 // changes the tenant's row in quarantine_totals, which is counted again before a delivery is refused. A receiver with
 // deliveries in quarantine is not deleted. Transactions lock the receiver first, then its deliveries in the order
-// of their identifiers, then the totals, then the head of the audit log.
+// of their identifiers, then the totals, then accounts, then the head of the audit log.
 package receivers
 
 import (
 	"time"
 
 	"atrium"
+	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
 )
 
 // A Store stores receivers and what they have in quarantine. It is safe for concurrent use.
 type Store struct {
-	db *kernel.DB
+	db     *kernel.DB
+	append Append
 
 	// QuarantineRetention is how long deliveries are in quarantine before they are deleted. Set it before the first call.
 	QuarantineRetention time.Duration
 }
 
-// New returns a Store on a database.
-func New(db *kernel.DB) *Store {
-	return &Store{db: db, QuarantineRetention: atrium.DefaultQuarantineRetention}
+// Append stores drafts in a transaction; see entries.Store.AppendIn.
+type Append func(tx engine.Tx, drafts []*atrium.Draft) (outcomes []atrium.Outcome, committed func(), err error)
+
+// New returns a Store on a database, whose entries append stores.
+func New(db *kernel.DB, append Append) *Store {
+	return &Store{db: db, append: append, QuarantineRetention: atrium.DefaultQuarantineRetention}
 }

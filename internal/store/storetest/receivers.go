@@ -26,6 +26,7 @@ var tenantReceivers = []guarantee{
 	{"a receiver is created only after the upgrade is finished", receiverAfterUpgrade},
 	{"a delivery in quarantine is stored as it was received, and listed by time", quarantineStored},
 	{"a delivery in quarantine is removed once, and a receiver is deleted only without any", quarantineRemoved},
+	{"a delivery in quarantine is mapped once, to all of its entries or none", quarantineMapped},
 	{"all deliveries of a receiver in quarantine are discarded in bounded transactions", quarantineDiscarded},
 	{"the quarantine of a tenant is bounded in deliveries and bytes", quarantineBounded},
 	{"deliveries that were in quarantine for too long are deleted, and recorded", quarantineExpires},
@@ -355,10 +356,8 @@ func quarantineRemoved(t *testing.T, e *env) {
 	r := e.newReceiver(t, nil)
 	d, kept := e.quarantine(t, r, "{}"), e.quarantine(t, r, "{}")
 	wantCode(t, e.DeleteReceiver(t.Context(), e.change(), r.ID, accept[atrium.Receiver]), atrium.CodeConflict)
-	for range 2 { // another node has mapped it again at the same time
-		if err := e.RemoveMapped(t.Context(), e.change(), r.ID, []atrium.QuarantinedID{d.ID}, 1); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := e.MapQuarantined(t.Context(), e.change(), r.ID, d.ID, nil); err != nil { // all is filtered
+		t.Fatal(err)
 	}
 	if got := e.quarantined(t, r.ID); !slices.Equal(got, []atrium.QuarantinedID{kept.ID}) {
 		t.Errorf("in quarantine are %q", got)
@@ -370,7 +369,7 @@ func quarantineRemoved(t *testing.T, e *env) {
 	e.wantTotals(t)
 	rows := e.auditRows(t, atrium.AuditFilter{Subject: string(r.ID)}, 10)
 	if len(rows) != 3 || rows[0].Action != "receiver.discard" || rows[1].Action != "receiver.map_again" ||
-		string(rows[1].Detail) != fmt.Sprintf(`{"accountLogs":1,"deliveries":1,"quarantinedId":"%s"}`, d.ID) {
+		string(rows[1].Detail) != fmt.Sprintf(`{"accountLogs":0,"deliveries":1,"quarantinedId":"%s"}`, d.ID) {
 		t.Errorf("recorded %+v", rows)
 	}
 	if err := e.DeleteReceiver(t.Context(), e.change(), r.ID, accept[atrium.Receiver]); err != nil {
@@ -397,6 +396,69 @@ func quarantineRemoved(t *testing.T, e *env) {
 	})
 	if n := removed.Load(); n != 20 {
 		t.Errorf("%d were removed, want 20", n)
+	}
+	e.wantTotals(t)
+}
+
+func quarantineMapped(t *testing.T, e *env) {
+	r := e.newReceiver(t, nil)
+	d := e.quarantine(t, r, "[{},{}]")
+	drafts := func(keys ...string) (all []*atrium.Draft) {
+		for _, k := range keys {
+			all = append(all, e.keyDraft(byDomain("mapped.example"), k))
+		}
+		return all
+	}
+	missing := append(drafts("a"), e.keyDraft(byID(atrium.NewID[atrium.AccountID]()), "b"))
+	outcomes, err := e.MapQuarantined(t.Context(), e.change(), r.ID, d.ID, missing)
+	if err != nil || outcomes[0].Err != nil {
+		t.Fatal(outcomes, err)
+	}
+	wantCode(t, outcomes[1].Err, atrium.CodeNotFound)
+	if n := len(e.records(t)); n > 0 || len(e.quarantined(t, r.ID)) != 1 {
+		t.Errorf("%d records were stored, although one entry could not be", n)
+	}
+	outcomes, err = e.MapQuarantined(t.Context(), e.change(), r.ID, d.ID, drafts("a", "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, stored := range receipts(t, outcomes) {
+		if stored.Replayed || e.account(t, stored.AccountID).Domain != "mapped.example" {
+			t.Errorf("entry %d: %+v", i, stored)
+		}
+	}
+	if rows := e.auditRows(t, atrium.AuditFilter{Subject: string(r.ID)}, 10); len(rows) != 2 || rows[0].Action != "receiver.map_again" ||
+		string(rows[0].Detail) != fmt.Sprintf(`{"accountLogs":2,"deliveries":1,"quarantinedId":"%s"}`, d.ID) {
+		t.Errorf("recorded %+v", rows)
+	}
+	_, err = e.MapQuarantined(t.Context(), e.change(), r.ID, d.ID, drafts("c", "d")) // the mapping has changed
+	wantCode(t, err, atrium.CodeNotFound)
+	if n := len(e.entries(t)); n != 2 || len(e.quarantined(t, r.ID)) > 0 {
+		t.Errorf("%d entries, want 2", n)
+	}
+	e.wantTotals(t)
+
+	// Requests and nodes that map a delivery at once, with different mappings, store its entries once.
+	const delivered, mappers = 10, 4
+	var ids []atrium.QuarantinedID
+	for range delivered {
+		ids = append(ids, e.quarantine(t, r, "{}").ID)
+	}
+	var mapped atomic.Int64
+	parallel(mappers, func(i int) {
+		for n := range ids {
+			id := ids[(n+3*i)%delivered]
+			outcomes, err := e.MapQuarantined(t.Context(), e.change(), r.ID, id, drafts(fmt.Sprint(id, i)))
+			switch {
+			case err == nil && outcomes[0].Err == nil:
+				mapped.Add(1)
+			case atrium.CodeOf(err) != atrium.CodeNotFound:
+				t.Error(outcomes, err)
+			}
+		}
+	})
+	if n := len(e.entries(t)); mapped.Load() != delivered || n != 2+delivered {
+		t.Errorf("%d deliveries were mapped to %d entries, want %d", mapped.Load(), n-2, delivered)
 	}
 	e.wantTotals(t)
 }
@@ -631,9 +693,8 @@ func receiversOfOthers(t *testing.T, e *env) {
 	wantCode(t, other.DiscardQuarantined(t.Context(), other.change(), r.ID, d.ID), atrium.CodeNotFound)
 	_, _, err = other.DiscardQuarantine(t.Context(), other.change(), r.ID, atrium.QuarantineFilter{})
 	wantCode(t, err, atrium.CodeNotFound)
-	if err := other.RemoveMapped(t.Context(), other.change(), r.ID, []atrium.QuarantinedID{d.ID}, 1); err != nil {
-		t.Error(err)
-	}
+	_, err = other.MapQuarantined(t.Context(), other.change(), r.ID, d.ID, []*atrium.Draft{other.keyDraft(byName("others"), "a")})
+	wantCode(t, err, atrium.CodeNotFound)
 	theirs := d
 	theirs.ID, theirs.TenantID = atrium.NewID[atrium.QuarantinedID](), other.tenant
 	wantCode(t, other.Quarantine(t.Context(), theirs), atrium.CodeNotFound)
