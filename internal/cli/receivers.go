@@ -138,12 +138,14 @@ secrets-key-file.`,
 			use: "try RECEIVER_ID", short: "Show what would become of a request", method: http.MethodPost, path: path + "/try", layout: layoutDetails,
 			long: `Nothing is stored. --mapping, --verification and --secret-file are tried instead of those of the receiver. The
 flags of --mapping replace the whole mapping.`,
-			example: `  atrium receivers try receiver_… --request-file sample.json --domain 'body.company.domain'
+			example: `  atrium receivers try receiver_… --sample --domain '"acme.example"'
+  atrium receivers try receiver_… --request-file sample.json --domain 'body.company.domain'
   atrium receivers try receiver_… --delivery quarantined_… --type '"deal"'`,
 			columns: []column{
 				{"Verified", "verified"}, {"Reason", "reason"}, {"Fault", "fault"}, {"Elements", "elements"}, {"Results", "results"},
 			}, params: slices.Concat([]param{
 				{flag: "request", kind: document, usage: "the request as a JSON `object` with headers, query, and body or bodyBase64"},
+				{flag: "sample", kind: boolean, usage: "try a sample of what the provider sends, instead of a request"},
 				{flag: "delivery", name: "quarantinedId", usage: "`ID` of a delivery in quarantine, instead of a request"},
 				receiverSecret,
 			}, receiverParams()[1:]),

@@ -305,6 +305,9 @@ func (r *request) showOneReceiver(p *receiverPage) error {
 
 // tryReceiver shows what would become of a request. It stores nothing.
 func (c *Console) tryReceiver(r *request) error {
+	if r.form("sample") != "" {
+		return r.trySample()
+	}
 	headers, err := parseHeaders(r.form("headers"))
 	if err != nil {
 		return err
@@ -316,7 +319,24 @@ func (c *Console) tryReceiver(r *request) error {
 	return r.showOneReceiver(&p)
 }
 
-// try returns what would become of a request or of a delivery in quarantine.
+// trySample is tryReceiver for a sample of the provider. It fills the form with the sample.
+func (r *request) trySample() (err error) {
+	var p receiverPage
+	if _, err := r.get(&p.Receiver, r.receiverPath(), nil); err != nil {
+		return err
+	}
+	if p.Trial, err = r.try(map[string]any{"sample": true}); err != nil {
+		return err
+	}
+	headers, body := p.Receiver.From().Sample()
+	for _, h := range headers {
+		p.Sample.Headers += h.Name + ": " + h.Value + "\n"
+	}
+	p.Sample.Body = string(body)
+	return r.showOneReceiver(&p)
+}
+
+// try returns what would become of a request, a sample or a delivery in quarantine.
 func (r *request) try(body map[string]any) (*trial, error) {
 	a, err := r.call(call{method: http.MethodPost, path: r.receiverPath() + "/try", body: body})
 	if err != nil {

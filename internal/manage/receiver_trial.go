@@ -24,9 +24,11 @@ const (
 	maxTrialResults = 20      // elements that are listed
 )
 
-// A receiverTrial is a request that could be sent to a receiver, or a delivery in quarantine, and what to try it with.
+// A receiverTrial is a request that could be sent to a receiver, a sample of its provider or a delivery in quarantine, and what
+// to try it with.
 type receiverTrial struct {
-	quarantinedID atrium.QuarantinedID // "" for a request
+	quarantinedID atrium.QuarantinedID // "" for none
+	sample        bool
 	request       provider.Request
 	change        func(*atrium.ReceiverSpec)
 	secret        string // instead of those of the receiver; "" for these
@@ -55,7 +57,7 @@ type trialAccount struct {
 }
 
 type trialView struct {
-	Verified *bool         `json:"verified,omitzero"` // absent for a delivery in quarantine
+	Verified *bool         `json:"verified,omitzero"` // absent unless a request was tried
 	Reason   string        `json:"reason,omitzero"`
 	Fault    string        `json:"fault,omitzero"`
 	Elements int           `json:"elements"`
@@ -78,14 +80,19 @@ func (a *API) tryReceiver(ctx context.Context, who auth.Principal, r *rest.Reque
 	}
 	view := trialView{Results: []trialResult{}}
 	sent := &trial.request
-	if trial.quarantinedID != "" {
+	switch {
+	case trial.sample:
+		sent.Headers, sent.Body = provider.Of(found.Provider).Sample()
+	case trial.quarantinedID != "":
 		d, err := a.Store.QuarantinedDelivery(ctx, who.TenantID, found.ID, trial.quarantinedID)
 		if err != nil {
 			return rest.Response{}, err
 		}
 		sent.Headers, sent.Query, sent.Body = d.Headers, d.Query, d.Body
-	} else if err := a.verifyTrial(ctx, &found, &trial, &view); err != nil {
-		return rest.Response{}, err
+	default:
+		if err := a.verifyTrial(ctx, &found, &trial, &view); err != nil {
+			return rest.Response{}, err
+		}
 	}
 	results, fault, err := a.mapTrial(ctx, r, &found, sent)
 	if err != nil {
@@ -187,10 +194,16 @@ func (a *API) accountOf(ctx context.Context, tenant atrium.TenantID, claim *atri
 func decodeTrial(o *strictjson.Object) (t receiverTrial) {
 	id, _ := o.Text("quarantinedId", strictjson.Optional, checkID[atrium.QuarantinedID])
 	t.quarantinedID = atrium.QuarantinedID(id)
-	inner := o.Inner("request", strictjson.Optional)
-	switch {
-	case o.Has("quarantinedId") == o.Has("request"):
-		o.WholeFault("must have either request or quarantinedId")
+	t.sample = o.Bool("sample")
+	given := 0
+	for _, is := range []bool{o.Has("request"), o.Has("quarantinedId"), t.sample} {
+		if is {
+			given++
+		}
+	}
+	switch inner := o.Inner("request", strictjson.Optional); {
+	case given != 1:
+		o.WholeFault("must have one of request, sample and quarantinedId")
 	case inner != nil:
 		t.request = decodeTrialRequest(inner)
 	}

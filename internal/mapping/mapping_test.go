@@ -10,6 +10,7 @@ import (
 
 	"atrium"
 	"atrium/internal/canonical"
+	"atrium/internal/provider"
 	"atrium/internal/strictjson"
 )
 
@@ -105,6 +106,37 @@ func TestDeliveriesOfProvidersAreMapped(t *testing.T) {
 		}
 		if result.Source != "crm" {
 			t.Errorf("source %q", result.Source)
+		}
+	}
+}
+
+func TestSamplesOfProvidersAreMapped(t *testing.T) {
+	for _, name := range atrium.ReceiverProviders() {
+		headers, body := provider.Of(name).Sample()
+		results, err := compiled(t, name, atrium.Mapping{}).Map(&Delivery{Headers: headers, Body: body}, maxPayload)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var got []string
+		for i := range results {
+			got = append(got, show(&results[i]))
+		}
+		want := map[atrium.ReceiverProvider]string{
+			atrium.ProviderGitHub:           "push||acme||5f6d1a3e-0b3c-4f0e-9a53-2f6f3d0f6a11",
+			atrium.ProviderStripe:           "invoice.paid|acme.example||2026-03-02T09:00:00.000Z|evt_0000000000000001",
+			atrium.ProviderHubSpot:          "company.propertyChange|acme.example||2026-03-02T09:00:00.123Z|62515.12.1.123.1772442000123 contact.propertyChange|acme.example||2026-03-02T09:00:00.456Z|62515.13.2.456.1772442000456",
+			atrium.ProviderSlack:            "app_mention|||2026-03-02T09:00:00.000Z|Ev0000000001",
+			atrium.ProviderShopify:          "orders/create|acme.example||2026-03-02T09:00:00.123Z|b54557e4-bdd9-4b37-8a5f-bf7d70bcd043",
+			atrium.ProviderIntercom:         "conversation.user.created|acme.example||2026-03-02T09:00:00.000Z|notif_00000000-0000-4000-8000-000000000001",
+			atrium.ProviderSegment:          "Trial Started|acme.example||2026-03-02T09:00:00.000Z|ajs-0000000000000001",
+			atrium.ProviderMeta:             "page|||2026-03-02T09:00:00.000Z|" + hashPrefix + sum(body),
+			atrium.ProviderStandardWebhooks: "contact.created|||2026-03-02T09:00:00.000Z|msg_000000000000000000000000001",
+		}[name]
+		if want == "" { // the sender defines the content
+			want = "webhook||||" + hashPrefix + sum(body)
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%s:\n%s, want\n%s", name, got, want)
 		}
 	}
 }

@@ -101,6 +101,13 @@ func TestReceiversInTheConsole(t *testing.T) {
 			if result := b.seen("#try ~ [role=status]"); !strings.Contains(result, "Not verified") {
 				t.Errorf("the trial shows %q", result)
 			}
+			b.submit(`button[name="sample"]`)
+			if body := get[string](b, `document.querySelector("textarea[name=body]").value`); !strings.Contains(body, "refs/heads/main") {
+				t.Errorf("the sample has the body %q", body)
+			}
+			if result := b.seen("#try ~ [role=status]"); !strings.Contains(result, "It would go to quarantine: type:") { // a push has no number
+				t.Errorf("the trial of the sample shows %q", result)
+			}
 			b.open("/console/" + string(o.tenant) + "/activity?source=github")
 			if rows := b.seen("main"); !strings.Contains(rows, "issue.1") || !strings.Contains(rows, "issue.2") || strings.Contains(rows, "issue.7") {
 				t.Errorf("the activity shows %q", rows)
@@ -166,6 +173,7 @@ func TestThePagesOfReceiversAreAccessible(t *testing.T) {
 			b.open(own)
 			b.fill(`textarea[name="body"]`, `[{"number":7},{"number":8}]`)
 			b.submit(`form[action$="/try"] button`)
+			b.submit(`button[name="sample"]`)
 			b.screenshot("console-receiver-try")
 			b.checkLook("receiver-try")
 			b.checkAccess("receiver-try")

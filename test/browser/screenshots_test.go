@@ -3,19 +3,22 @@ package browser_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"atrium"
+	"atrium/internal/app"
 	"atrium/internal/transfer"
 )
 
-// TestScreenshots shows the pages of the console that README.md and docs/console.md have as pictures, with
-// the data of a fictional tenant. make screenshots saves them.
+// TestScreenshots shows the pages of the console that README.md, docs/console.md and docs/receive-webhooks.md have as
+// pictures, with the data of a fictional tenant. make screenshots saves them.
 func TestScreenshots(t *testing.T) {
-	o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))
+	const public = "https://atrium.example"
+	o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), withWebhooks(t), func(c *app.Config) { c.Settings.PublicURL = public })
 	made, _, err := o.store.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Example Corp")
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +50,29 @@ func TestScreenshots(t *testing.T) {
 				b.until(`document.readyState === "complete"`)
 				b.screenshot("console-" + page.name)
 			}
+			b.connectGitHub(of, "kestrel.example", func(path string) string { return o.base + strings.TrimPrefix(path, public) })
 		})
 	}
+}
+
+// connectGitHub creates a receiver, sends it a delivery of GitHub, and shows the account with the entry. reach returns the
+// address at which the test reaches a public one.
+func (b *tab) connectGitHub(of, domain string, reach func(address string) string) {
+	b.open(of + "/receivers")
+	b.fill(`input[name="name"]`, "Repositories")
+	b.unfold()
+	b.fill(`textarea[name="mapping:domain"]`, fmt.Sprintf("%q", domain))
+	b.submit(`form.stack button.primary`)
+	b.screenshot("console-receiver")
+	secret := get[string](b, `document.querySelector(".done code").textContent`)
+	address := get[string](b, `document.querySelector(".facts code").textContent`)
+	const body = `{"action":"opened","issue":{"number":7,"title":"The price list is out of date"},"repository":{"full_name":"kestrel/site"},"organization":{"login":"kestrel"}}`
+	if status := deliver(b.t, reach(address), secret, "5f6d1a3e-"+b.view.name, body); status != http.StatusOK {
+		b.t.Errorf("status %d", status)
+	}
+	b.open(of + "/activity?source=github")
+	b.submit(`main ol a, main table a`)
+	b.screenshot("console-received")
 }
 
 // countEntries runs the job that counts entries, as the server does within a minute.
