@@ -110,7 +110,7 @@ func send(client *http.Client, method, url, key, body string, header ...string) 
 	}
 	for _, h := range header {
 		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Set(name, value)
+		r.Header.Add(name, value)
 	}
 	res, err := client.Do(r)
 	if err != nil {

@@ -17,9 +17,14 @@ const (
 	rounds = 3
 )
 
-// atOnce sends concurrent requests to the nodes in turn, and returns the responses in the
-// order of the requests.
-func (s *service) atOnce(t *testing.T, body func(i int) string) []response {
+// entriesAtOnce sends concurrent entries to the nodes in turn, and returns the responses in the order of the requests.
+func (s *service) entriesAtOnce(t *testing.T, body func(i int) string) []response {
+	t.Helper()
+	return s.atOnce(t, "/v0/account_logs", s.key, body)
+}
+
+// atOnce is entriesAtOnce for POST requests to any path, which all have the same key and headers.
+func (s *service) atOnce(t *testing.T, path, key string, body func(i int) string, headers ...string) []response {
 	t.Helper()
 	client := &http.Client{Timeout: settled, Transport: &http.Transport{MaxIdleConnsPerHost: crowd}}
 	defer client.CloseIdleConnections()
@@ -27,11 +32,11 @@ func (s *service) atOnce(t *testing.T, body func(i int) string) []response {
 	var ready, done sync.WaitGroup
 	ready.Add(crowd)
 	for i := range responses {
-		url := "http://" + s.nodes[i%len(s.nodes)].Addr + "/v0/account_logs"
+		url := "http://" + s.nodes[i%len(s.nodes)].Addr + path
 		done.Go(func() {
 			ready.Done()
 			ready.Wait()
-			responses[i] = send(client, "POST", url, s.key, body(i))
+			responses[i] = send(client, "POST", url, key, body(i), headers...)
 		})
 	}
 	done.Wait()
@@ -55,7 +60,7 @@ func newPooledService(t *testing.T) *service {
 func TestConcurrentReplaysOnAllNodesCreateOneEntry(t *testing.T) {
 	onEveryWay(t, func(t *testing.T, s *service) {
 		for round := range rounds {
-			responses := s.atOnce(t, func(int) string {
+			responses := s.entriesAtOnce(t, func(int) string {
 				return fmt.Sprintf(`{"source":"crowd","payload":{"a":1},"domain":"crowd%d.example","idempotencyKey":"crowd %d"}`, round, round)
 			})
 			first := 0
@@ -81,7 +86,7 @@ func TestRequestsWithOneKeyOnAllNodesHaveOneWinner(t *testing.T) {
 	const bodies = 10 // not a multiple of the number of nodes, so that each node gets all of them
 	onEveryWay(t, func(t *testing.T, s *service) {
 		for round := range rounds {
-			responses := s.atOnce(t, func(i int) string {
+			responses := s.entriesAtOnce(t, func(i int) string {
 				return fmt.Sprintf(`{"source":"mixed","payload":{"n":%d},"domain":"d%d.example","idempotencyKey":"mixed %d"}`, i%bodies, i%bodies, round)
 			})
 			winners := map[int]string{}
@@ -109,7 +114,7 @@ func TestRequestsWithOneKeyOnAllNodesHaveOneWinner(t *testing.T) {
 func TestFirstEntriesOnAllNodesCreateOneAccount(t *testing.T) {
 	onEveryWay(t, func(t *testing.T, s *service) {
 		for round := range rounds {
-			responses := s.atOnce(t, func(i int) string {
+			responses := s.entriesAtOnce(t, func(i int) string {
 				spelling := fmt.Sprintf([]string{"new%d.example", "WWW.New%d.Example", "https://new%d.example/a"}[i/3%3], round)
 				return fmt.Sprintf(`{"source":"rush","payload":{"n":%d},"domain":%q,"name":"Name %d"}`, i, spelling, i)
 			})
