@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,10 +53,11 @@ func onEveryEngine(t *testing.T, test func(t *testing.T, s *server), flags ...st
 // A server is a process of atrium serve with a tenant.
 type server struct {
 	*nodes.Node
-	metrics string // address of its metrics
-	key     string // with all scopes of the external API
-	manage  string // with the scope manage
-	other   string // of another tenant, with all scopes of the external API
+	metrics string       // address of its metrics
+	key     string       // with all scopes of the external API
+	manage  string       // with the scope manage
+	other   string       // of another tenant, with all scopes of the external API
+	number  atomic.Int64 // of requests, for their idempotency keys
 }
 
 // Log lines, in either format.

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +31,7 @@ type attack struct {
 	name, method, path string
 	body               []byte
 	media              string // "" for JSON
+	token              string // of a receiver; "" for a request with a key
 }
 
 func attacks() (all []attack) {
@@ -39,7 +39,7 @@ func attacks() (all []attack) {
 		return fmt.Appendf(nil, `{"source":"noisy","domain":"noisy.example","idempotencyKey":"{{n}}","payload":%s}`, payload)
 	}
 	for _, shape := range []jsonshape.Shape{{Name: "unsorted", Make: jsonshape.Unsorted}, {Name: "deep", Make: jsonshape.Deep}, {Name: "objects", Make: jsonshape.Objects}} {
-		all = append(all, attack{shape.Name, http.MethodPost, "/v0/account_logs", entry(shape.Make(expensive)), ""})
+		all = append(all, attack{shape.Name, http.MethodPost, "/v0/account_logs", entry(shape.Make(expensive)), "", ""})
 	}
 	unsorted := jsonshape.Unsorted(expensive)
 	one := fmt.Appendf(nil, `{"source":"noisy","domain":"noisy.example","payload":%s}`, unsorted)
@@ -47,12 +47,12 @@ func attacks() (all []attack) {
 	const lines = "application/x-ndjson"
 	line := fmt.Appendf(nil, `{"kind":"accountLog","accountId":"account_%026d","source":"noisy","idempotencyKey":"{{n}}","payload":%s}`, 0, unsorted)
 	return append(all,
-		attack{"batch", http.MethodPost, "/manage/v0/account_logs", batch, ""},
-		attack{"import", http.MethodPost, "/manage/v0/import", line, lines},
-		attack{"unknown members", http.MethodPost, "/manage/v0/import", jsonshape.Wide(8 << 20), lines},
-		attack{"a line without an end", http.MethodPost, "/manage/v0/import", bytes.Repeat([]byte(" "), 24<<20), lines},
-		attack{"a claim", http.MethodPost, "/v0/account_logs", fmt.Appendf(nil, `{"source":"noisy","domain":%q,"payload":{}}`, strings.Repeat("x", expensive)), ""},
-		attack{"many unknown members", http.MethodPatch, fmt.Sprintf("/manage/v0/accounts/account_%026d", 0), jsonshape.Unsorted(expensive), ""},
+		attack{"batch", http.MethodPost, "/manage/v0/account_logs", batch, "", ""},
+		attack{"import", http.MethodPost, "/manage/v0/import", line, lines, ""},
+		attack{"unknown members", http.MethodPost, "/manage/v0/import", jsonshape.Wide(8 << 20), lines, ""},
+		attack{"a line without an end", http.MethodPost, "/manage/v0/import", bytes.Repeat([]byte(" "), 24<<20), lines, ""},
+		attack{"a claim", http.MethodPost, "/v0/account_logs", fmt.Appendf(nil, `{"source":"noisy","domain":%q,"payload":{}}`, strings.Repeat("x", expensive)), "", ""},
+		attack{"many unknown members", http.MethodPatch, fmt.Sprintf("/manage/v0/accounts/account_%026d", 0), jsonshape.Unsorted(expensive), "", ""},
 	)
 }
 
@@ -60,57 +60,69 @@ func attacks() (all []attack) {
 // limit. bench/neighbors measures how much they slow it down.
 func TestExpensiveRequestsDoNotLockOutOtherTenants(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *server) {
-		client := nodes.Client(t)
-		var number atomic.Int64
-		send := func(key string, a attack) (status int) {
-			body := bytes.Replace(a.body, []byte("{{n}}"), strconv.AppendInt(nil, number.Add(1), 10), 1)
-			r, err := http.NewRequestWithContext(t.Context(), a.method, "http://"+s.Addr+a.path, bytes.NewReader(body))
-			if err != nil {
-				t.Error(err)
-				return 0
-			}
-			r.Header.Set("X-Api-Key", key)
-			if a.media != "" {
-				r.Header.Set("Content-Type", a.media)
-			}
-			response, err := client.Do(r)
-			if err != nil {
-				return 0 // the connection may be cut after a rejected body
-			}
-			defer func() { _ = response.Body.Close() }()
-			_, _ = io.Copy(io.Discard, response.Body)
-			return response.StatusCode
-		}
-		quiet := attack{"quiet", http.MethodPost, "/v0/account_logs", []byte(`{"source":"quiet","idempotencyKey":"{{n}}","payload":{}}`), ""}
 		for _, a := range attacks() {
-			peak := s.watchMemory(t)
-			var noisy sync.WaitGroup
-			for range noisyClients {
-				noisy.Go(func() {
-					key := s.manage
-					if strings.HasPrefix(a.path, "/v0/") {
-						key = s.key
-					}
-					for range noisyRequests {
-						if status := send(key, a); status == http.StatusInternalServerError {
-							t.Errorf("%s: %d", a.name, status)
-						}
-					}
-				})
-			}
-			for range quietRequests {
-				if status := send(s.other, quiet); status != http.StatusCreated {
-					t.Errorf("%s: another tenant gets %d", a.name, status)
-				}
-			}
-			noisy.Wait()
-			memory := peak()
-			t.Logf("%s: %d MiB", a.name, memory>>20)
-			if memory > maxMemory*perByte {
-				t.Errorf("%s: the process took %d MiB, and may take %d", a.name, memory>>20, maxMemory*perByte>>20)
-			}
+			s.withstand(t, a)
 		}
 	})
+}
+
+// withstand sends the requests of an attack beside those of another tenant.
+func (s *server) withstand(t *testing.T, a attack) {
+	t.Helper()
+	client := nodes.Client(t)
+	key := s.manage
+	if strings.HasPrefix(a.path, "/v0/") {
+		key = s.key
+	}
+	peak := s.watchMemory(t)
+	var noisy sync.WaitGroup
+	for range noisyClients {
+		noisy.Go(func() {
+			for range noisyRequests {
+				if status := s.attempt(t, client, key, a); status == http.StatusInternalServerError {
+					t.Errorf("%s: %d", a.name, status)
+				}
+			}
+		})
+	}
+	quiet := attack{"quiet", http.MethodPost, "/v0/account_logs", []byte(`{"source":"quiet","idempotencyKey":"{{n}}","payload":{}}`), "", ""}
+	for range quietRequests {
+		if status := s.attempt(t, client, s.other, quiet); status != http.StatusCreated {
+			t.Errorf("%s: another tenant gets %d", a.name, status)
+		}
+	}
+	noisy.Wait()
+	memory := peak()
+	t.Logf("%s: %d MiB", a.name, memory>>20)
+	if memory > maxMemory*perByte {
+		t.Errorf("%s: the process took %d MiB, and may take %d", a.name, memory>>20, maxMemory*perByte>>20)
+	}
+}
+
+// attempt sends a request of an attack, and returns the status of the response; 0 for none.
+func (s *server) attempt(t *testing.T, client *http.Client, key string, a attack) (status int) {
+	t.Helper()
+	body := bytes.Replace(a.body, []byte("{{n}}"), strconv.AppendInt(nil, s.number.Add(1), 10), 1)
+	r, err := http.NewRequestWithContext(t.Context(), a.method, "http://"+s.Addr+a.path, bytes.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	if a.token != "" {
+		r.Header.Set("X-Token", a.token)
+	} else {
+		r.Header.Set("X-Api-Key", key)
+	}
+	if a.media != "" {
+		r.Header.Set("Content-Type", a.media)
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return 0 // the connection may be cut after a rejected body
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
 }
 
 // watchMemory starts to sample the anonymous memory of the process. peak returns the
