@@ -99,8 +99,8 @@ const (
 	maxLiveBytes      = 512 << 10 // of the bodies of those that have no result; one read may exceed it
 	maxStoring        = 2         // transactions of a tenant that store results: others need connections, too
 
-	// A transaction stores so many outcomes. Most of its time is the sync to disk, and a pause as long as it follows: with
-	// 256, a fast endpoint waits for them. With 1024, entries wait for the transactions.
+	// maxOutcomes is how many outcomes a transaction stores. Most of its time is the sync to disk, and an equally long pause
+	// follows. With 256, a fast endpoint waits for these; with 1024, entries wait for the transaction.
 	maxOutcomes = 512
 
 	// Events that were sent or are to be, and whose results are not stored: those of a transaction that runs, those of the
