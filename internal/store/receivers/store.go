@@ -29,7 +29,7 @@ type Store struct {
 // Append stores drafts in a transaction; see entries.Store.AppendIn.
 type Append func(tx engine.Tx, drafts []*atrium.Draft) (outcomes []atrium.Outcome, committed func(), err error)
 
-// New returns a Store on a database, whose entries append stores.
-func New(db *kernel.DB, append Append) *Store {
-	return &Store{db: db, append: append, QuarantineRetention: atrium.DefaultQuarantineRetention}
+// New returns a Store on a database, whose entries appendIn stores.
+func New(db *kernel.DB, appendIn Append) *Store {
+	return &Store{db: db, append: appendIn, QuarantineRetention: atrium.DefaultQuarantineRetention}
 }
