@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/limit"
 	"atrium/internal/store"
 )
 
 // A Dispatcher delivers the events of all tenants, with the Dispatchers of other processes. It is safe for concurrent
 // use.
 type Dispatcher struct {
-	config Config
-	timing timing
-	node   []byte        // identifies the process in leases
-	slots  chan struct{} // one for each request in flight
+	config   Config
+	timing   timing
+	node     []byte                            // identifies the process in leases
+	requests *limit.Semaphore[atrium.TenantID] // in flight
 
 	// Whether webhooks wait for sessions of others to end.
 	crowded atomic.Bool
@@ -34,7 +35,6 @@ type tenantDeliveries struct {
 	sessions int           // guarded by Dispatcher.mu
 	refused  bool          // a webhook had no session since the last poll; guarded by Dispatcher.mu
 	crowded  atomic.Bool   // webhooks of the tenant wait for sessions of others of it to end
-	slots    chan struct{} // one for each request in flight
 	storing  chan struct{} // one for each transaction that stores results
 
 	mu   sync.Mutex
@@ -66,7 +66,10 @@ func New(c Config) *Dispatcher {
 	node := make([]byte, 8)
 	_, _ = rand.Read(node) // never fails: crypto/rand ends the process instead
 	return &Dispatcher{
-		config: c, timing: usualTiming, node: node, slots: make(chan struct{}, max(1, c.MaxRequests)),
+		config: c, timing: usualTiming, node: node,
+		requests: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
+			Slots: max(1, c.MaxRequests), Each: max(1, c.MaxRequests/tenantShare), Waiting: maxTenantSessions * maxConcurrency,
+		}),
 		sessions: map[atrium.WebhookID]*session{}, tenants: map[atrium.TenantID]*tenantDeliveries{},
 	}
 }
@@ -79,7 +82,7 @@ func (d *Dispatcher) Leases() int {
 }
 
 // InFlight returns the number of requests in flight.
-func (d *Dispatcher) InFlight() int { return len(d.slots) }
+func (d *Dispatcher) InFlight() int { return d.requests.Held() }
 
 // Run delivers until ctx ends. Then it begins no request, waits for those in flight until drain ends, stores their
 // results, and releases its leases.
@@ -177,7 +180,7 @@ func (d *Dispatcher) reserve(due store.DueWebhook) bool {
 	}
 	t := d.tenants[due.TenantID]
 	if t == nil {
-		t = &tenantDeliveries{slots: make(chan struct{}, max(1, cap(d.slots)/tenantShare)), storing: make(chan struct{}, maxStoring)}
+		t = &tenantDeliveries{storing: make(chan struct{}, maxStoring)}
 		d.tenants[due.TenantID] = t
 	}
 	if t.sessions >= maxTenantSessions {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"atrium"
 	"atrium/internal/resource"
+	"atrium/internal/webhook"
 )
 
 func TestEventsThatAreNotSelectedDelayNoOther(t *testing.T) {
@@ -80,6 +83,34 @@ func TestSelectionIsHeavyWorkOfItsTenant(t *testing.T) {
 	if encoded.Load() == 0 || outside.Load() > 0 {
 		t.Errorf("%d of %d events were encoded outside of heavy work", outside.Load(), encoded.Load())
 	}
+}
+
+func TestSlowEndpointsOfSeveralTenantsLeaveRequestsForOthers(t *testing.T) {
+	f, r := newFixture(t), newReceiver(t, nil)
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	t.Cleanup(slow.Close)
+	for range 6 {
+		other, _, err := f.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &fixture{f.Store, t, other.ID}
+		for range 4 {
+			g.webhook(slow.URL, nil)
+		}
+		g.post(1, initialConcurrency, "a.example")
+	}
+	f.webhook(r.URL, nil)
+	sender := webhook.NewSender(webhook.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: time.Hour})
+	d, crash := f.deliver(f.Store, func(d *Dispatcher) { d.config.Sender = sender })
+	defer sender.Close()
+	defer crash()
+	until(t, "most requests are in flight", func() bool { return d.InFlight() >= 56 })
+	f.post(1, 5, "a.example")
+	f.wantAll(r, 5, 1)
 }
 
 func TestRequestsOfATenantBeginAtARate(t *testing.T) {

@@ -125,15 +125,11 @@ func (s *session) send(it *item, e webhook.Endpoint) {
 			return
 		}
 	}
-	for _, slots := range []chan struct{}{s.tenant.slots, s.slots} {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		case <-s.ctx.Done():
-			it.attempt = webhook.Attempt{Result: webhook.Canceled}
-			return
-		}
+	if s.requests.Acquire(s.ctx, s.lease.TenantID) != nil {
+		it.attempt = webhook.Attempt{Result: webhook.Canceled}
+		return
 	}
+	defer s.requests.Release(s.lease.TenantID)
 	if time.Now().UnixMicro() > s.leaseEnd.Load() { // another node may deliver now
 		it.attempt = webhook.Attempt{Result: webhook.Canceled}
 		return
