@@ -175,7 +175,7 @@ func personsInTurn(t *testing.T, e *env) {
 		small.record(t, byDomain("b.example"), payload(`{"to":"jane.doe@example.com"}`))
 		request := atrium.ErasureRequest{Rule: atrium.ErasureRule{Text: person}}
 		first, second := large.startErasure(t, request), small.startErasure(t, request)
-		if _, err := e.interruptedAfter(4).RunErasures(t.Context()); !errors.Is(err, errOnPurpose) { // of the quarantine and of entries
+		if _, err := e.unpaused().interruptedAfter(4).RunErasures(t.Context()); !errors.Is(err, errOnPurpose) { // of the quarantine and of entries
 			t.Errorf("a killed node: %v", err)
 		}
 		one, err := large.FindErasure(t.Context(), large.tenant, first.ID)

@@ -371,7 +371,7 @@ func retentionOfTenants(t *testing.T, e *env) {
 	for _, s := range []*env{e, small} {
 		s.setRules(t, atrium.RetentionRule{Days: 30})
 	}
-	_, _, _ = e.interruptedAfter(4).RunRetention(t.Context(), "")
+	_, _, _ = e.unpaused().interruptedAfter(4).RunRetention(t.Context(), "")
 	if n := len(e.entryIDs(t)); n <= 2000 || small.entriesOf(t, account.ID) != 1 {
 		t.Errorf("the small tenant has %d entries when the large one has %d", small.entriesOf(t, account.ID), n)
 	}

@@ -94,6 +94,13 @@ func (db unpausedDB) Traits() engine.Traits {
 	return traits
 }
 
+// unpaused returns an env on the same database whose background work does not pause.
+func (e *env) unpaused() *env {
+	other := *e
+	other.db = unpausedDB{e.db}
+	return &other
+}
+
 func tenantsDeletedInTurn(t *testing.T, e *env) {
 	tenants := []*env{e.fresh(t), nil}
 	tenants[1] = tenants[0].as(tenants[0].newTenant(t))
@@ -108,9 +115,7 @@ func tenantsDeletedInTurn(t *testing.T, e *env) {
 		large.beginDeletion(t)
 		small.beginDeletion(t)
 		var order []string
-		unpaused := *large
-		unpaused.db = unpausedDB{large.db}
-		hooked := unpaused.hooked(func(int) error {
+		hooked := large.unpaused().hooked(func(int) error {
 			order = append(order, fmt.Sprint(large.rowsOf(t, "entries") > 0, small.dump(t).rows() > 2))
 			return nil
 		})
