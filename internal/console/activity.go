@@ -57,7 +57,7 @@ type sender struct {
 	Path string // of a page about it; "" for none
 }
 
-// findSender finds the key or the user that has sent an entry.
+// findSender finds the key, the user or the receiver that has sent an entry.
 func (r *request) findSender(by string) (s sender, err error) {
 	s.Name = by
 	var found struct {
@@ -70,6 +70,11 @@ func (r *request) findSender(by string) (s sender, err error) {
 	case strings.HasPrefix(by, "user_"):
 		s.Path = r.path("people", by)
 		_, err = r.get(&found, "/users/"+url.PathEscape(by), nil)
+	case strings.HasPrefix(by, "receiver_"):
+		if r.may(atrium.ScopeManageReceivers) {
+			s.Path = r.path("receivers", by)
+		}
+		_, err = r.get(&found, "/receivers/"+url.PathEscape(by), nil)
 	}
 	switch {
 	case atrium.CodeOf(err) == atrium.CodeNotFound: // an operator's, or removed

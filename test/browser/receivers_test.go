@@ -113,6 +113,11 @@ func TestReceiversInTheConsole(t *testing.T) {
 				t.Errorf("the activity shows %q", rows)
 			}
 
+			b.submit(`main ol a, main table a`)
+			if sender := get[string](b, `Array.from(document.querySelectorAll("dd a")).find(a => a.pathname === "`+own+`").textContent`); !strings.HasPrefix(sender, hostile[:20]) {
+				t.Errorf("the entry was sent by %q", sender)
+			}
+
 			b.open(own)
 			b.submit(`form[action$="/rotate"] button`)
 			if text := b.seen(".done"); !strings.Contains(text, "This is the secret") {
