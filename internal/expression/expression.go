@@ -8,6 +8,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common"
@@ -18,6 +19,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/ext"
+	"cel.dev/cel-go/interpreter"
 
 	"atrium"
 )
@@ -32,6 +34,8 @@ const (
 	maxNested = 50
 	maxRegexp = 200 // instructions of a compiled regular expression
 	maxCalls  = 10  // of matches: compiling a regular expression takes milliseconds
+	maxRanges = 10  // of characters beyond ASCII in regular expressions that ignore case: each takes milliseconds
+	maxKeys   = 4   // maps whose keys are computed: each can double the size of a type
 )
 
 // maxMessage is the maximum number of bytes of the message of a fault.
@@ -78,6 +82,7 @@ func New(variables map[string]Type) (*Language, error) {
 		cel.ParserExpressionSizeLimit(MaxSource), cel.ParserRecursionLimit(maxNested), cel.ExpressionNodeLimit(maxNodes),
 		cel.RegexProgramSizeLimit(maxRegexp), cel.ASTValidators(cel.ValidateRegexLiterals()),
 	}
+	options = append(options, searches()...)
 	for name, kind := range variables {
 		options = append(options, cel.Variable(name, kind.cel))
 	}
@@ -108,15 +113,66 @@ func checkCalls(tree *ast.AST, issues *cel.Issues) {
 			}
 		}
 	}
+	checkRegexps(root, issues)
+	checkKeys(root, issues)
+}
+
+// checkRegexps reports the calls of matches whose regular expressions take long to compile.
+func checkRegexps(root ast.NavigableExpr, issues *cel.Issues) {
+	ranges := 0
 	for i, call := range ast.MatchDescendants(root, ast.FunctionMatcher("matches")) {
 		if i == maxCalls {
 			issues.ReportErrorAtID(call.ID(), "the function matches can be called %d times at most", maxCalls)
 			break
 		}
-		if args := call.AsCall().Args(); len(args) > 0 {
-			if _, ok := literalOf(args[len(args)-1]); !ok {
-				issues.ReportErrorAtID(call.ID(), "the regular expression of matches must be a literal")
-			}
+		args := call.AsCall().Args()
+		if len(args) == 0 {
+			continue
+		}
+		pattern, ok := literalOf(args[len(args)-1])
+		if !ok {
+			issues.ReportErrorAtID(call.ID(), "the regular expression of matches must be a literal")
+			continue
+		}
+		if ranges += foldedRanges(pattern); ranges > maxRanges {
+			issues.ReportErrorAtID(call.ID(), "regular expressions that ignore case can have %d ranges of characters beyond ASCII at most", maxRanges)
+			break
+		}
+	}
+}
+
+// foldedRanges returns how many ranges of characters in a regular expression may have to be folded character by
+// character: those that end beyond ASCII, if a flag ignores case. It may count what is no range.
+func foldedRanges(pattern string) (n int) {
+	ignoresCase := false
+	for rest := pattern; !ignoresCase; {
+		_, after, found := strings.Cut(rest, "(?")
+		if !found {
+			return 0
+		}
+		rest = after
+		flags := rest[:len(rest)-len(strings.TrimLeft(rest, "imsU-"))]
+		ignoresCase = strings.Contains(flags, "i")
+	}
+	for i := 1; i < len(pattern); i++ {
+		if pattern[i-1] == '-' && (pattern[i] == '\\' || pattern[i] >= utf8.RuneSelf) {
+			n++
+		}
+	}
+	return n
+}
+
+// checkKeys reports maps with computed keys, if there are many. The check of types does not know that a map cannot be a
+// key, so {a: a} has a type twice as large as that of a: a few of them in a row take hours and gigabytes to check.
+func checkKeys(root ast.NavigableExpr, issues *cel.Issues) {
+	computed := 0
+	for _, m := range ast.MatchDescendants(root, ast.KindMatcher(ast.MapKind)) {
+		if !slices.ContainsFunc(m.AsMap().Entries(), func(e ast.EntryExpr) bool { return e.AsMapEntry().Key().Kind() != ast.LiteralKind }) {
+			continue
+		}
+		if computed++; computed > maxKeys {
+			issues.ReportErrorAtID(m.ID(), "at most %d maps can have keys that are not literals", maxKeys)
+			return
 		}
 	}
 }
@@ -134,9 +190,24 @@ func literalOf(e ast.Expr) (text string, ok bool) {
 // do not know the types of data: a search in a list of thousands could cost as much as an addition. Here, a call costs
 // one, and one for each unit of the values that it gets and returns (see maxMemory). A regular expression can compare
 // each byte with each of its instructions.
-type costs struct{}
+type costs struct {
+	instructions map[string]uint64 // by regular expression: compiling one for each call would cost more than the call
+}
 
-func (costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
+// costsOf returns the costs of the calls in a tree.
+func costsOf(tree *ast.AST) costs {
+	c := costs{map[string]uint64{}}
+	for _, call := range ast.MatchDescendants(ast.NavigateAST(tree), ast.FunctionMatcher("matches")) {
+		for _, arg := range call.AsCall().Args() {
+			if pattern, ok := literalOf(arg); ok {
+				c.instructions[pattern] = instructionsOf(pattern)
+			}
+		}
+	}
+	return c
+}
+
+func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	cost := 1 + unitsOf(result)
 	for _, arg := range args {
 		cost += unitsOf(arg)
@@ -145,7 +216,7 @@ func (costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint6
 		cost = 1 + cost/25 // lists are not copied; map and filter add one element to their result each time
 	}
 	if function == "matches" && len(args) == 2 {
-		cost *= 1 + regexpCost(args[1])
+		cost *= 1 + c.regexpCost(args[1])
 	}
 	return &cost
 }
@@ -166,12 +237,17 @@ func unitsOf(v ref.Val) uint64 {
 }
 
 // regexpCost returns how often a regular expression may look at each byte.
-func regexpCost(pattern ref.Val) uint64 {
-	text, ok := pattern.(types.String)
-	if !ok {
-		return maxRegexp
+func (c costs) regexpCost(pattern ref.Val) uint64 {
+	text, _ := pattern.(types.String)
+	if n, ok := c.instructions[string(text)]; ok {
+		return n
 	}
-	parsed, err := syntax.Parse(string(text), syntax.Perl)
+	return maxRegexp
+}
+
+// instructionsOf returns the number of instructions of a regular expression.
+func instructionsOf(pattern string) uint64 {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return maxRegexp
 	}
@@ -216,7 +292,8 @@ func (l *Language) Compile(source string, results ...Type) (*Program, error) {
 		return nil, &Error{[]Fault{{1, 1, p.mustBe(shorten(kind.String()))}}}
 	}
 	var err error
-	if p.program, err = l.env.Program(compiled, cel.CostTracking(costs{}), cel.CostLimit(MaxCost), cel.MemoryLimit(maxMemory)); err != nil {
+	if p.program, err = l.env.Program(compiled, cel.CostTracking(costsOf(p.tree)), cel.CostLimit(MaxCost), cel.MemoryLimit(maxMemory),
+		cel.OptimizeRegex(interpreter.MatchesRegexOptimization)); err != nil {
 		return nil, &Error{[]Fault{{1, 1, shorten(err.Error())}}}
 	}
 	return p, nil

@@ -1,0 +1,168 @@
+package expression
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/ext"
+)
+
+// within fails if f takes longer than an expression of any kind may, on a busy machine.
+func within(t *testing.T, limit time.Duration, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	began := time.Now()
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+		t.Logf("%s took %s", what, time.Since(began))
+	case <-time.After(limit):
+		t.Fatalf("%s takes longer than %s", what, limit)
+	}
+}
+
+// compiles returns the error of an expression.
+func compiles(t *testing.T, source string) error {
+	t.Helper()
+	language, err := New(map[string]Type{"body": Any})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = language.Compile(source, Bool, Int, Text, Null)
+	return err
+}
+
+func TestTypesDoNotGrowExponentially(t *testing.T) {
+	for name, source := range map[string]string{
+		"maps":           "size([1]" + strings.Repeat(".map(a, {a: a})", 24) + ")",
+		"maps in lists":  "size([1]" + strings.Repeat(".map(a, [{a: a}])", 24) + ")",
+		"optional keys":  "size([1]" + strings.Repeat(".map(a, {?a: optional.of(a)})", 20) + ")",
+		"nested":         strings.Repeat("[{1: 1}].all(a, [{a: a}].all(b, ", 12) + "true" + strings.Repeat("))", 12),
+		"keys of lists":  "size([1]" + strings.Repeat(".map(a, {[a]: [a]})", 24) + ")",
+		"later entries":  "size([1]" + strings.Repeat(".map(a, {dyn(1): dyn(1), a: a})", 24) + ")",
+		"nested in keys": "size([1]" + strings.Repeat(".map(a, {{a: a}: a})", 20) + ")",
+	} {
+		within(t, 10*time.Second, name, func() {
+			if err := compiles(t, source); err == nil || !strings.Contains(err.Error(), "at most 4 maps can have keys that are not literals") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	for _, source := range []string{
+		"size([1].map(a, {a: a}).map(a, {a: a}).map(a, {a: a}).map(a, {a: a})) == 1",
+		"size([" + strings.Repeat("{'a': 1}, ", 100) + "{'a': 1}])",
+		"size([1]" + strings.Repeat(".map(a, [a])", 25) + strings.Repeat(".map(a, {a: a})", 4) + ")",
+	} {
+		within(t, 10*time.Second, source, func() {
+			if err := compiles(t, source); err != nil {
+				t.Errorf("%s: %v", source, err)
+			}
+		})
+	}
+}
+
+func TestRegularExpressionsAreCompiledOnce(t *testing.T) {
+	list := strings.TrimSuffix(strings.Repeat(`"1",`, 3000), ",")
+	within(t, 10*time.Second, "3000 calls", func() {
+		got, err := evaluate(t, `body.list.exists(x, x.matches("(?i)[B-\\x{1e942}]"))`, `{"list":[`+list+`]}`, Bool)
+		if err != nil || got != false {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+	for source, want := range map[string]bool{
+		`"ABC".matches("(?i)^[a-c]+$")`: true, `"ABC".matches("^[a-c]+$")`: false, `matches("abc", "b")`: true, `body.text.matches("É") || body.text.matches("(?i)É")`: true,
+	} {
+		if got, err := evaluate(t, source, `{"text":"é"}`, Bool); err != nil || got != want {
+			t.Errorf("%s: %v, %v", source, got, err)
+		}
+	}
+	if _, err := evaluate(t, `body.text.matches("(a|b|cd|ef|gh)*ij")`, `{"text":"`+strings.Repeat("a", 90_000)+`"}`, Bool); err == nil || !strings.Contains(err.Error(), "cost limit") {
+		t.Errorf("a call with a regular expression costs too little: %v", err)
+	}
+}
+
+func TestRegularExpressionsCompileFast(t *testing.T) {
+	wide := `B-\\x{1e942}`
+	for name, source := range map[string]string{
+		"classes":        `"x".matches("(?i)` + strings.Repeat("["+wide+"]", 190) + `")`,
+		"one class":      `"x".matches("(?i)[` + strings.Repeat(wide, 300) + `]")`,
+		"several flags":  `"x".matches("(?s-U)a(?sim:[` + strings.Repeat(wide, 300) + `])")`,
+		"code points":    `"x".matches("(?i)[` + strings.Repeat("B-𞥂", 300) + `]")`,
+		"several calls":  strings.Repeat(`"x".matches("(?i)`+strings.Repeat("["+wide+"]", 4)+`") || `, 9) + "true",
+		"a literal name": `"x".matches("(?P<i>a)(?i)[` + strings.Repeat(wide, 300) + `]")`,
+	} {
+		within(t, 10*time.Second, name, func() {
+			if err := compiles(t, source); err == nil || !strings.Contains(err.Error(), "at most") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	for _, source := range []string{
+		`"x".matches("(?i)^[a-z0-9_.+-]+@[a-z0-9-]+\\.[a-z]{2,}$")`, `"x".matches("(?i)[à-ÿ][À-Ý]")`, `"x".matches("(?P<i>a)[` + strings.Repeat("à-ÿ", 20) + `]")`,
+	} {
+		if err := compiles(t, source); err != nil {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
+func TestSearchesTakeLinearTime(t *testing.T) {
+	text, part := strings.Repeat("a", 95_000), strings.Repeat("a", 47_000)
+	for _, search := range []func(text, part string){
+		func(text, part string) { indexOf(text, part+"b", nil) },
+		func(text, part string) { lastIndexOf(text, "b"+part, nil) },
+	} {
+		within(t, time.Second, "20 searches", func() {
+			for range 20 {
+				search(text, part)
+			}
+		})
+	}
+}
+
+func TestSearchesAreThoseOfTheLibrary(t *testing.T) {
+	library, err := cel.NewEnv(ext.Strings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := func(most int) string {
+		var b strings.Builder
+		for range rand.N(most) {
+			b.WriteString([]string{"a", "b", "é", "😀"}[rand.N(4)])
+		}
+		return b.String()
+	}
+	for range 3000 {
+		source := fmt.Sprintf("%q.%s(%q", random(8), []string{"indexOf", "lastIndexOf"}[rand.N(2)], random(4))
+		if rand.N(2) == 0 {
+			source += fmt.Sprintf(", %d", rand.N(12)-2)
+		}
+		source += ")"
+		tree, issues := library.Compile(source)
+		if issues.Err() != nil {
+			t.Fatal(issues.Err())
+		}
+		program, err := library.Program(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _, wantErr := program.Eval(map[string]any{})
+		compiled, err := ours.Compile(source, Int)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := compiled.Eval(map[string]any{})
+		if (err != nil) != (wantErr != nil) || err == nil && types.Int(got.(int64)) != want {
+			t.Errorf("%s is %v, %v, want %v, %v", source, got, err, want, wantErr)
+		}
+	}
+}
