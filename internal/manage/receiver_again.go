@@ -58,10 +58,12 @@ func (a *API) newMapper(ctx context.Context, who auth.Principal, r *rest.Request
 		return nil, err
 	}
 	m := &mapper{API: a, r: r, change: c, receiver: found, deadline: time.Now().Add(maxTimeAgain), mappedAgain: mappedAgain{Faults: []quarantineFault{}}}
-	if m.mapping, err = mapping.Compile(found.ID, &found.ReceiverSpec); err != nil {
-		return nil, atrium.Errorf(atrium.CodeConflict, "The mapping of the receiver does not compile.").Because(err)
-	}
-	return m, nil
+	return m, r.Heavily(ctx, func() (err error) {
+		if m.mapping, err = mapping.Compile(found.ID, &found.ReceiverSpec); err != nil {
+			return atrium.Errorf(atrium.CodeConflict, "The mapping of the receiver does not compile.").Because(err)
+		}
+		return nil
+	})
 }
 
 // full reports whether the request should end.

@@ -85,16 +85,19 @@ func (a *API) receiverRoutes() []rest.Route {
 		quarantine  = one + "/quarantine"
 		quarantined = quarantine + "/{quarantined_id}"
 	)
+	create, update := write(http.MethodPost, receivers, area, a.createReceiver), write(http.MethodPatch, one, area, a.updateReceiver)
+	try := reads(write(http.MethodPost, one+"/try", area, a.tryReceiver), atrium.ReadList, "")
+	create.Heavy, update.Heavy, try.Heavy = true, true, true // they compile the mapping
 	return []rest.Route{
 		read(receivers, area, a.listReceivers),
-		write(http.MethodPost, receivers, area, a.createReceiver),
+		create,
 		read(one, area, a.getReceiver),
-		write(http.MethodPatch, one, area, a.updateReceiver),
+		update,
 		write(http.MethodDelete, one, area, a.deleteReceiver),
 		write(http.MethodPost, one+"/rotate_secret", area, a.rotateReceiverSecret),
 		write(http.MethodPost, one+"/enable", area, a.enableReceiver(true)),
 		write(http.MethodPost, one+"/disable", area, a.enableReceiver(false)),
-		reads(write(http.MethodPost, one+"/try", area, a.tryReceiver), atrium.ReadList, ""),
+		try,
 		write(http.MethodPost, one+"/map_again", area, a.mapQuarantineAgain),
 		write(http.MethodPost, one+"/discard_quarantine", area, a.discardQuarantine),
 		read(quarantine, area, a.listQuarantine),

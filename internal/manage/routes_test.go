@@ -9,11 +9,12 @@ import (
 	"atrium/internal/rest"
 )
 
-func TestReadsAndCompiledFiltersAreHeavyWork(t *testing.T) {
+func TestReadsAndCompiledExpressionsAreHeavyWork(t *testing.T) {
 	for _, r := range (&API{}).Routes() {
 		want := r.Method == http.MethodGet && r.For == rest.OneTenant && r.Produces == rest.JSON && r.Wait == 0 // streams and reads that wait release it
 		switch r.Method + " " + r.Pattern {
-		case "POST " + prefix + "/webhooks", "PATCH " + prefix + "/webhooks/{webhook_id}":
+		case "POST " + prefix + "/webhooks", "PATCH " + prefix + "/webhooks/{webhook_id}",
+			"POST " + prefix + "/receivers", "PATCH " + prefix + "/receivers/{receiver_id}", "POST " + prefix + "/receivers/{receiver_id}/try":
 			want = true
 		}
 		if want && !r.Heavy {
