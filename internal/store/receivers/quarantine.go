@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -39,7 +41,7 @@ func (s *Store) Quarantine(ctx context.Context, d atrium.QuarantinedDelivery) er
 		if err := engine.Find(tx.Lock, "SELECT enabled FROM receivers WHERE tenant_id = $1 AND receiver_id = $2", engine.Args{tenant, receiver}, func(engine.Row) {}); err != nil {
 			return err
 		}
-		if err := reserve(tx, tenant, size); err != nil {
+		if err := s.reserve(tx, d.TenantID, size); err != nil {
 			return err
 		}
 		_, err := tx.Exec(`INSERT INTO quarantine (tenant_id, receiver_id, quarantined_id, received_at, request_id, fault, query, headers, body)
@@ -49,24 +51,55 @@ func (s *Store) Quarantine(ctx context.Context, d atrium.QuarantinedDelivery) er
 }
 
 // reserve counts another delivery of a tenant. It returns errFull if there is no room.
-func reserve(tx engine.Tx, tenant any, size int64) error {
+func (s *Store) reserve(tx engine.Tx, tenant atrium.TenantID, size int64) error {
+	id := kernel.IDArg(tenant)
 	for counted := false; ; counted = true {
 		n, err := tx.Exec("UPDATE quarantine_totals SET deliveries = deliveries + 1, bytes = bytes + $1 WHERE tenant_id = $2 AND deliveries < $3 AND bytes <= $4",
-			size, tenant, int64(atrium.MaxQuarantined), atrium.MaxQuarantinedBytes-size)
+			size, id, int64(atrium.MaxQuarantined), atrium.MaxQuarantinedBytes-size)
 		switch {
 		case err != nil || n > 0:
 			return err
 		case counted:
 			return errFull
 		}
-		if _, err := tx.Exec("INSERT INTO quarantine_totals (tenant_id, deliveries, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", tenant, int64(0), int64(0)); err != nil {
+		added, err := tx.Exec("INSERT INTO quarantine_totals (tenant_id, deliveries, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", id, int64(0), int64(0))
+		if err != nil {
 			return err
 		}
+		if added == 0 && !s.recounts.begin(tenant, s.db.Now()) {
+			return errFull
+		}
 		if _, err := tx.Exec("UPDATE quarantine_totals SET deliveries = (SELECT COUNT(*) FROM quarantine q WHERE q.tenant_id = $1), bytes = "+
-			"(SELECT COALESCE(SUM("+sizeOf+"), 0) FROM quarantine q WHERE q.tenant_id = $1) WHERE tenant_id = $1", tenant); err != nil {
+			"(SELECT COALESCE(SUM("+sizeOf+"), 0) FROM quarantine q WHERE q.tenant_id = $1) WHERE tenant_id = $1", id); err != nil {
 			return err
 		}
 	}
+}
+
+// recounts limits how often the totals of a tenant are counted again. Counting 10,000 deliveries takes a transaction some tens
+// of milliseconds, in which other tenants cannot write on SQLite, and a full quarantine gets many requests: the systems that
+// send them try again. It is safe for concurrent use.
+type recounts struct {
+	mu    sync.Mutex
+	began map[atrium.TenantID]time.Time // guarded by mu; those of the last recountInterval
+}
+
+// recountInterval is how often a process counts the deliveries of a tenant again.
+const recountInterval = time.Minute
+
+// begin reports whether the totals of a tenant may be counted again now.
+func (r *recounts) begin(tenant atrium.TenantID, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.began, func(_ atrium.TenantID, at time.Time) bool { return now.Sub(at).Abs() >= recountInterval })
+	if _, found := r.began[tenant]; found {
+		return false
+	}
+	if r.began == nil {
+		r.began = map[atrium.TenantID]time.Time{}
+	}
+	r.began[tenant] = now
+	return true
 }
 
 const (

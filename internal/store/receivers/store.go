@@ -4,7 +4,7 @@
 // the tenant; all other statements name it.
 //
 // A tenant has a bounded number of deliveries in quarantine, and of bytes of them. Each transaction that adds or deletes some
-// changes the tenant's row in quarantine_totals, which is counted again before a delivery is refused. A receiver with
+// changes the tenant's row in quarantine_totals, which is counted again before a delivery is refused, once a minute. A receiver with
 // deliveries in quarantine is not deleted. Transactions lock the receiver first, then its deliveries in the order
 // of their identifiers, then the totals, then accounts, then the head of the audit log.
 package receivers
@@ -19,8 +19,9 @@ import (
 
 // A Store stores receivers and what they have in quarantine. It is safe for concurrent use.
 type Store struct {
-	db     *kernel.DB
-	append Append
+	db       *kernel.DB
+	append   Append
+	recounts recounts
 
 	// QuarantineRetention is how long deliveries are in quarantine before they are deleted. Set it before the first call.
 	QuarantineRetention time.Duration
