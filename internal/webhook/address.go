@@ -26,11 +26,12 @@ var special = prefixes(
 
 var (
 	globalUnicast = netip.MustParsePrefix("2000::/3")
-	nat64         = netip.MustParsePrefix("64:ff9b::/96")   // RFC 6052
-	localNAT64    = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215
-	compatible    = netip.MustParsePrefix("::/96")          // RFC 4291 section 2.5.5.1
-	sixToFour     = netip.MustParsePrefix("2002::/16")      // RFC 3056
-	teredo        = netip.MustParsePrefix("2001::/32")      // RFC 4380
+	nat64         = netip.MustParsePrefix("64:ff9b::/96")    // RFC 6052
+	localNAT64    = netip.MustParsePrefix("64:ff9b:1::/48")  // RFC 8215
+	compatible    = netip.MustParsePrefix("::/96")           // RFC 4291 section 2.5.5.1
+	translated    = netip.MustParsePrefix("::ffff:0:0:0/96") // RFC 2765 section 2.1
+	sixToFour     = netip.MustParsePrefix("2002::/16")       // RFC 3056
+	teredo        = netip.MustParsePrefix("2001::/32")       // RFC 4380
 )
 
 func prefixes(all ...string) (list []netip.Prefix) {
@@ -52,7 +53,7 @@ func embedded(a netip.Addr) (v4 netip.Addr, ok bool) {
 	b := a.As16()
 	last := netip.AddrFrom4([4]byte(b[12:]))
 	switch {
-	case nat64.Contains(a), localNAT64.Contains(a):
+	case nat64.Contains(a), localNAT64.Contains(a), translated.Contains(a):
 		return last, true
 	case compatible.Contains(a):
 		return last, a != netip.IPv6Loopback()
