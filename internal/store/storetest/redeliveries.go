@@ -226,3 +226,35 @@ func deliveriesExpire(t *testing.T, e *env) {
 	expire()
 	count("1 1 0 1") // what is not finished stays
 }
+
+func attemptsBounded(t *testing.T, e *env) {
+	const ok, stored = atrium.DeliverySucceeded, 100
+	w, events, lease := e.delivered(t, nil, ok, ok, ok, ok, ok, ok, ok, ok)
+	for number := int64(2); number <= stored+5; number++ { // as after redeliveries
+		var again []store.Outcome
+		for i := range events[:7] {
+			d, _, err := e.Delivery(t.Context(), e.tenant, w.ID, events[i].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again = append(again, e.again(d, ok))
+		}
+		e.results(t, lease, number, 8, again...)
+	}
+	d, attempts, err := e.Delivery(t.Context(), e.tenant, w.ID, events[0].ID)
+	if err != nil || d.Attempts != stored+5 || len(attempts) != stored || attempts[0].Number != 6 || attempts[stored-1].Number != stored+5 {
+		t.Errorf("%d attempts, of which %d are stored, %v", d.Attempts, len(attempts), err)
+	}
+	if n := len(e.dump(t)["delivery_attempts"]); n != 7*stored+1 {
+		t.Errorf("%d attempts are stored, want %d", n, 7*stored+1)
+	}
+	if err := e.DeleteWebhook(t.Context(), e.change(), w.ID, accept[atrium.Webhook]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.DeleteExpiredDeliveries(t.Context(), e.before()); err != nil {
+		t.Fatal(err)
+	}
+	if rows := e.dump(t); len(rows["deliveries"])+len(rows["delivery_attempts"])+len(rows["webhook_hours"]) > 0 {
+		t.Errorf("%d deliveries, %d attempts and %d hours of a deleted webhook are left", len(rows["deliveries"]), len(rows["delivery_attempts"]), len(rows["webhook_hours"]))
+	}
+}

@@ -33,6 +33,7 @@ var tenantWebhooks = []guarantee{
 	{"a replay schedules a range of events once", replayed},
 	{"a replay of an ordered webhook keeps the order", replayedInOrder},
 	{"old deliveries are deleted, and those of deleted webhooks", deliveriesExpire},
+	{"the last attempts of a delivery are stored, and many are deleted in several transactions", attemptsBounded},
 	{"webhooks of another tenant are not found", webhooksOfOthers},
 }
 

@@ -85,7 +85,7 @@ func (s *Store) findDelivery(query kernel.QueryFunc, tenant atrium.TenantID, web
 	return d, err
 }
 
-// maxAttempts is how many attempts Delivery returns: the last ones.
+// maxAttempts is how many attempts of a delivery are stored: the last ones. Redeliveries and replays add to them without end.
 const maxAttempts = 100
 
 // Delivery returns the delivery of an event to a webhook with its last attempts, oldest first, or NotFound.

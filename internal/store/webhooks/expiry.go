@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"atrium"
@@ -12,7 +13,20 @@ import (
 const (
 	expiredDeliveries = 100 // of a transaction, each of which takes two statements
 	expiryBatch       = 500 // deliveries of a deleted webhook in a transaction
+	expiredAttempts   = 500 // of these deliveries, in a transaction; those of the last one may exceed it
 )
+
+// A batch counts the attempts of deliveries that a transaction deletes.
+type batch struct{ attempts int64 }
+
+// add adds a delivery with a number of attempts. It returns kernel.ErrPageFull, and adds nothing, if the batch is full.
+func (b *batch) add(attempts int64) error {
+	if b.attempts >= expiredAttempts {
+		return kernel.ErrPageFull
+	}
+	b.attempts += min(attempts, maxAttempts)
+	return nil
+}
 
 // DeleteExpiredDeliveries deletes deliveries that finished more than DeliveryRetention ago, with their attempts, other records of
 // webhooks that are as old, and all of deleted webhooks, of some tenants: see kernel.DB.Expire.
@@ -26,11 +40,15 @@ func (s *Store) DeleteExpiredDeliveries(ctx context.Context, after atrium.Tenant
 // deleteExpired deletes a batch of a tenant's deliveries. more is false at the end.
 func (s *Store) deleteExpired(ctx context.Context, tenant atrium.TenantID, before atrium.Time) (more bool, err error) {
 	var keys []engine.Args
-	if err := s.db.Query(ctx, "SELECT webhook_id, position FROM deliveries WHERE tenant_id = $1 AND finished_at < $2 ORDER BY finished_at LIMIT $3",
+	var b batch
+	if err := s.db.Query(ctx, "SELECT webhook_id, position, attempts FROM deliveries WHERE tenant_id = $1 AND finished_at < $2 ORDER BY finished_at LIMIT $3",
 		engine.Args{kernel.IDArg(tenant), int64(before), int64(expiredDeliveries)}, func(r engine.Row) error {
+			if err := b.add(r.Int(2)); err != nil {
+				return err
+			}
 			keys = append(keys, engine.Args{kernel.IDArg(tenant), r.Bytes(0), r.Int(1)})
 			return nil
-		}); err != nil {
+		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
 		return false, err
 	}
 	if len(keys) > 0 {
@@ -130,14 +148,20 @@ func (s *Store) deleteRecordsOf(ctx context.Context, tenant atrium.TenantID, web
 			return err
 		}
 		n, last := 0, int64(-1)
-		if err := tx.Query("SELECT position FROM deliveries WHERE tenant_id = $1 AND webhook_id = $2 ORDER BY position LIMIT $3", append(key, int64(expiryBatch)),
+		var b batch
+		err := tx.Query("SELECT position, attempts FROM deliveries WHERE tenant_id = $1 AND webhook_id = $2 ORDER BY position LIMIT $3", append(key, int64(expiryBatch)),
 			func(r engine.Row) error {
+				if err := b.add(r.Int(1)); err != nil {
+					return err
+				}
 				n, last = n+1, r.Int(0)
 				return nil
-			}); err != nil {
+			})
+		full := errors.Is(err, kernel.ErrPageFull)
+		if err != nil && !full {
 			return err
 		}
-		more = n == expiryBatch
+		more = full || n == expiryBatch
 		for _, table := range []string{"deliveries", "delivery_attempts"} {
 			if _, err := tx.Exec("DELETE FROM "+table+" WHERE tenant_id = $1 AND webhook_id = $2 AND position <= $3", append(key, last)...); err != nil {
 				return err
@@ -146,7 +170,7 @@ func (s *Store) deleteRecordsOf(ctx context.Context, tenant atrium.TenantID, web
 		if more {
 			return nil
 		}
-		_, err := tx.Exec("DELETE FROM webhook_hours WHERE tenant_id = $1 AND webhook_id = $2", key...)
+		_, err = tx.Exec("DELETE FROM webhook_hours WHERE tenant_id = $1 AND webhook_id = $2", key...)
 		return err
 	})
 	return more, err

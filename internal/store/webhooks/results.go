@@ -192,8 +192,20 @@ func storeOutcomes(tx *kernel.Mutation, lease *Lease, outcomes []Outcome) error 
 	if len(attempts) == 0 {
 		return nil
 	}
-	_, err := tx.Batch(storeAttempts, attempts, nil)
-	return err
+	if _, err := tx.Batch(storeAttempts, attempts, nil); err != nil {
+		return err
+	}
+	for i := range outcomes {
+		a := outcomes[i].Attempt
+		if a == nil || a.Number <= maxAttempts {
+			continue
+		}
+		if _, err := tx.Exec("DELETE FROM delivery_attempts WHERE tenant_id = $1 AND webhook_id = $2 AND position = $3 AND number <= $4",
+			lease.args(outcomes[i].Delivery.Position, a.Number-maxAttempts)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deliveryArgs returns a row of storeDeliveries.
