@@ -117,7 +117,7 @@ func TestSearchesTakeLinearTime(t *testing.T) {
 		func(text, part string) { indexOf(text, part+"b", nil) },
 		func(text, part string) { lastIndexOf(text, "b"+part, nil) },
 	} {
-		within(t, time.Second, "20 searches", func() {
+		within(t, 10*time.Second, "20 searches", func() {
 			for range 20 {
 				search(text, part)
 			}

@@ -129,8 +129,7 @@ func (a *API) verifyTrial(ctx context.Context, found *atrium.Receiver, trial *re
 	}
 	reason := provider.Verify(found.Provider, sent, secrets, &found.Verification)
 	view.Verified, view.Reason = new(reason == ""), string(reason)
-	authenticating := provider.Of(found.Provider).Headers(&found.Verification)
-	sent.Headers = slices.DeleteFunc(sent.Headers, func(h atrium.Header) bool { return slices.Contains(authenticating, h.Name) })
+	sent.Headers = provider.Of(found.Provider).WithoutCredentials(sent.Headers, &found.Verification)
 	return nil
 }
 

@@ -3,6 +3,7 @@
 package provider
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -92,6 +93,16 @@ func (p *Provider) Headers(v *atrium.Verification) []string {
 		return []string{strings.ToLower(v.Header)}
 	}
 	return p.headers
+}
+
+// WithoutCredentials returns the headers of a request that are stored and mapped: without those that authenticate it, and without
+// others that hold credentials. It reuses the slice.
+func (p *Provider) WithoutCredentials(headers []atrium.Header, v *atrium.Verification) []atrium.Header {
+	hidden := map[string]bool{"authorization": true, "cookie": true, "proxy-authorization": true, "x-api-key": true}
+	for _, name := range p.Headers(v) {
+		hidden[name] = true
+	}
+	return slices.DeleteFunc(headers, func(h atrium.Header) bool { return hidden[h.Name] })
 }
 
 // Complete returns the mapping of a receiver, with the expressions of its provider for those that are "".

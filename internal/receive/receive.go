@@ -278,18 +278,13 @@ func (q *request) verify() error {
 	if reason := provider.Verify(q.receiver.Provider, &q.sent, q.receiver.secretsAt(atrium.At(q.sent.Now)), &q.receiver.Verification); reason != "" {
 		return unverified(reason)
 	}
-	q.sent.Headers = slices.DeleteFunc(q.sent.Headers, func(h atrium.Header) bool {
-		return slices.Contains(provider.Of(q.receiver.Provider).Headers(&q.receiver.Verification), h.Name) || slices.Contains(credentials, h.Name)
-	})
+	q.sent.Headers = provider.Of(q.receiver.Provider).WithoutCredentials(q.sent.Headers, &q.receiver.Verification)
 	for i := range q.sent.Headers { // only now: the signature is of the bytes that were sent
 		h := &q.sent.Headers[i]
 		h.Value = strings.ToValidUTF8(h.Value, "\uFFFD")
 	}
 	return nil
 }
-
-// credentials are headers that are never stored or mapped.
-var credentials = []string{"authorization", "cookie", "proxy-authorization", "x-api-key"}
 
 // headersOf returns the headers of a request, in the order of their names.
 func headersOf(r *http.Request) (all []atrium.Header) {
