@@ -111,6 +111,22 @@ func TestRegularExpressionsCompileFast(t *testing.T) {
 	}
 }
 
+func TestLargeRangesAreEnteredFast(t *testing.T) {
+	list := strings.TrimSuffix(strings.Repeat("1,", 7000), ",")
+	var members strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&members, `,"k%d":1`, i)
+	}
+	body := `{"list":[` + list + `],"map":{` + members.String()[1:] + `}}`
+	within(t, time.Minute, "40 evaluations", func() {
+		for range 40 {
+			if got, err := evaluate(t, `body.list.all(a, body.map.exists(b, true))`, body, Bool); err != nil || got != true {
+				t.Errorf("%v, %v", got, err)
+			}
+		}
+	})
+}
+
 func TestSearchesTakeLinearTime(t *testing.T) {
 	text, part := strings.Repeat("a", 95_000), strings.Repeat("a", 47_000)
 	for _, search := range []func(text, part string){

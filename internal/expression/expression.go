@@ -30,6 +30,7 @@ const (
 	MaxCost   = 100_000 // of an evaluation: see costs
 
 	maxMemory = 10_000 // units of a value during an evaluation: elements of lists and maps, and each ten bytes of texts
+	measured  = 100    // of so many values in a macro such as map, one is measured: that takes time for each of its elements
 	maxNodes  = 2000   // of the syntax tree, with expanded macros
 	maxNested = 50
 	maxRegexp = 200 // instructions of a compiled regular expression
@@ -293,7 +294,7 @@ func (l *Language) Compile(source string, results ...Type) (*Program, error) {
 	}
 	var err error
 	if p.program, err = l.env.Program(compiled, cel.CostTracking(costsOf(p.tree)), cel.CostLimit(MaxCost), cel.MemoryLimit(maxMemory),
-		cel.OptimizeRegex(interpreter.MatchesRegexOptimization)); err != nil {
+		cel.MemoryTracking(types.MemoryTrackerSampleInterval(measured)), cel.OptimizeRegex(interpreter.MatchesRegexOptimization)); err != nil {
 		return nil, &Error{[]Fault{{1, 1, shorten(err.Error())}}}
 	}
 	return p, nil
