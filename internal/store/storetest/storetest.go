@@ -91,7 +91,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"persons", slices.Concat(persons, personExports)},
 		{"retention", retention},
 		{"webhooks", tenantWebhooks},
-		{"receivers", tenantReceivers},
+		{"receivers", slices.Concat(tenantReceivers, quarantines)},
 		{"summaries", summaryTemplates},
 		{"counts", counts},
 		{"events", slices.Concat(tenantEvents, eventContents, eventOrder, keyNotices)},
