@@ -20,6 +20,7 @@ import (
 	"atrium/internal/app"
 	"atrium/internal/config"
 	"atrium/internal/store"
+	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/telemetry"
 )
 
@@ -215,7 +216,7 @@ func TestNoMetricsListenerByDefault(t *testing.T) {
 
 func TestCloseReleasesAServiceThatIsNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
-		a, err := newApp(t, "127.0.0.1:0", "127.0.0.1:0", telemetry.NewMetrics("v1"))
+		a, err := newApp(t, freeAddr(t), freeAddr(t), telemetry.NewMetrics("v1"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,14 +241,7 @@ func TestAddressInUseIsReportedBeforeServing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := freeAddr(t)
 	if _, err := newApp(t, addr, taken.Addr().String(), telemetry.NewMetrics("v1")); err == nil || err.Error() != "metrics: listen on "+taken.Addr().String()+": address already in use: stop the other process, or choose another address with ATRIUM_METRICS_ADDR" {
 		t.Fatalf("address in use: %v", err)
 	}
@@ -256,6 +250,16 @@ func TestAddressInUseIsReportedBeforeServing(t *testing.T) {
 		t.Fatalf("the other listener is still open: %v", err)
 	}
 	_ = again.Close()
+}
+
+// freeAddr returns an address that nothing listens on, and that no client is given.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	port, err := postgrestest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 func newApp(t *testing.T, addr, metricsAddr string, m *telemetry.Metrics) (*app.App, error) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -35,13 +36,10 @@ func TestFailedListenerStopsTheService(t *testing.T) {
 		if err := a.Run(t.Context()); err == nil {
 			t.Errorf("%s: the service stopped as if it had been asked to", name)
 		}
-		for _, addr := range []string{a.Addr(), a.MetricsAddr(), a.ConsoleAddr()} {
-			free, err := net.Listen("tcp", addr)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
+		for _, l := range []net.Listener{a.listener, a.console, a.measured} {
+			if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("%s: %s is still open (%v)", name, l.Addr(), err)
 			}
-			_ = free.Close()
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

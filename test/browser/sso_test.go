@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -51,15 +52,14 @@ func startProvider(t *testing.T, redirect, signedOut string) (issuer string) {
 	return strings.TrimSpace(line)
 }
 
-// freeAddress returns an address of this machine that nothing listens on.
+// freeAddress returns an address of this machine that nothing listens on, and that no client is given.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := postgrestest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 // A lobby is a server whose people sign in through the identity provider.
