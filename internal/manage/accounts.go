@@ -140,7 +140,7 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 
 func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var u atrium.AccountUpdate
-	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
+	c, id, err := rest.DecodeChangeOf[atrium.AccountID](r, who, "account_id", func(o *strictjson.Object) {
 		if o.Has("name") { // null removes the name
 			name, _ := o.Text("name", strictjson.Nullable, checkName)
 			u.Name = &name
@@ -150,10 +150,6 @@ func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Req
 		}
 		requireMember(o)
 	})
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.AccountID](r, "account_id")
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -178,13 +174,9 @@ func (a *API) regroupAccount(ctx context.Context, who auth.Principal, r *rest.Re
 	do func(context.Context, atrium.Change, atrium.AccountID, atrium.AccountID, func(atrium.AccountDetail) error) (atrium.AccountDetail, error),
 ) (rest.Response, error) {
 	var other string
-	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
+	c, id, err := rest.DecodeChangeOf[atrium.AccountID](r, who, "account_id", func(o *strictjson.Object) {
 		other, _ = o.Text(member, strictjson.Required, checkID[atrium.AccountID])
 	})
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.AccountID](r, "account_id")
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -197,11 +189,7 @@ type accountErasure struct {
 }
 
 func (a *API) eraseAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.AccountID](r, "account_id")
+	c, id, err := rest.DecodeChangeOf[atrium.AccountID](r, who, "account_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

@@ -58,14 +58,10 @@ func (a *API) getBrand(ctx context.Context, who auth.Principal, r *rest.Request)
 
 func (a *API) updateBrand(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name *string
-	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
+	c, id, err := rest.DecodeChangeOf[atrium.BrandID](r, who, "brand_id", func(o *strictjson.Object) {
 		name = optionalText(o, "name", checkName)
 		requireMember(o)
 	})
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.BrandID](r, "brand_id")
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -74,11 +70,7 @@ func (a *API) updateBrand(ctx context.Context, who auth.Principal, r *rest.Reque
 }
 
 func (a *API) deleteBrand(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.BrandID](r, "brand_id")
+	c, id, err := rest.DecodeChangeOf[atrium.BrandID](r, who, "brand_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

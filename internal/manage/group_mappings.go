@@ -64,11 +64,7 @@ func (a *API) getGroupMapping(ctx context.Context, who auth.Principal, r *rest.R
 }
 
 func (a *API) deleteGroupMapping(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.GroupMappingID](r, "mapping_id")
+	c, id, err := rest.DecodeChangeOf[atrium.GroupMappingID](r, who, "mapping_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

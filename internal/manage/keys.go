@@ -199,17 +199,17 @@ func (a *API) getKey(ctx context.Context, who auth.Principal, r *rest.Request) (
 	return rest.Response{Body: newKey(k)}, err
 }
 
-func (a *API) rotateKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	grace := defaultGrace
-	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
-		if o.Has("graceSeconds") {
-			grace = time.Duration(o.Integer("graceSeconds", 0, int64(maxGrace/time.Second))) * time.Second
-		}
-	})
-	if err != nil {
-		return rest.Response{}, err
+// decodeGrace returns how long a replaced secret remains valid.
+func decodeGrace(o *strictjson.Object) time.Duration {
+	if !o.Has("graceSeconds") {
+		return defaultGrace
 	}
-	id, err := rest.PathID[atrium.KeyID](r, "key_id")
+	return time.Duration(o.Integer("graceSeconds", 0, int64(maxGrace/time.Second))) * time.Second
+}
+
+func (a *API) rotateKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	var grace time.Duration
+	c, id, err := rest.DecodeChangeOf[atrium.KeyID](r, who, "key_id", func(o *strictjson.Object) { grace = decodeGrace(o) })
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -228,11 +228,7 @@ func (a *API) rotateKey(ctx context.Context, who auth.Principal, r *rest.Request
 }
 
 func (a *API) revokeKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.KeyID](r, "key_id")
+	c, id, err := rest.DecodeChangeOf[atrium.KeyID](r, who, "key_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

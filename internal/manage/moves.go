@@ -184,11 +184,7 @@ type undoReport struct {
 }
 
 func (a *API) undoMove(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.MoveID](r, "move_id")
+	c, id, err := rest.DecodeChangeOf[atrium.MoveID](r, who, "move_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

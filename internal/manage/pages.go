@@ -141,14 +141,10 @@ func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) 
 
 func (a *API) updatePage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var edit atrium.PageEdit
-	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
+	c, id, err := rest.DecodeChangeOf[atrium.PageID](r, who, "page_id", func(o *strictjson.Object) {
 		edit = pageEdit(o, strictjson.Optional)
 		requireMember(o)
 	})
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.PageID](r, "page_id")
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -202,14 +198,10 @@ func (a *API) undeletePage(ctx context.Context, who auth.Principal, r *rest.Requ
 
 func (a *API) schedulePage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var s atrium.Schedule
-	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
+	c, id, err := rest.DecodeChangeOf[atrium.PageID](r, who, "page_id", func(o *strictjson.Object) {
 		s.PublishAt, s.UnpublishAt = optionalTime(o, "publishAt"), optionalTime(o, "unpublishAt")
 		requireMember(o)
 	})
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.PageID](r, "page_id")
 	if err != nil {
 		return rest.Response{}, err
 	}

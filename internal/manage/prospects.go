@@ -145,11 +145,7 @@ type deletion struct {
 }
 
 func (a *API) deleteProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.ProspectID](r, "prospect_id")
+	c, id, err := rest.DecodeChangeOf[atrium.ProspectID](r, who, "prospect_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

@@ -213,11 +213,7 @@ func (a *API) checkReceiver(r *rest.Request) func(atrium.Receiver) error {
 }
 
 func (a *API) deleteReceiver(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.ReceiverID](r, "receiver_id")
+	c, id, err := rest.DecodeChangeOf[atrium.ReceiverID](r, who, "receiver_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -225,12 +221,11 @@ func (a *API) deleteReceiver(ctx context.Context, who auth.Principal, r *rest.Re
 }
 
 func (a *API) rotateReceiverSecret(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	grace, given := defaultGrace, ""
+	var grace time.Duration
+	var given string
 	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
 		given = decodeReceiverSecret(o)
-		if o.Has("graceSeconds") {
-			grace = time.Duration(o.Integer("graceSeconds", 0, int64(maxGrace/time.Second))) * time.Second
-		}
+		grace = decodeGrace(o)
 	})
 	if err != nil {
 		return rest.Response{}, err
@@ -251,11 +246,7 @@ func (a *API) rotateReceiverSecret(ctx context.Context, who auth.Principal, r *r
 
 func (a *API) enableReceiver(enabled bool) rest.Handler {
 	return func(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-		c, err := r.DecodeChange(who, nil)
-		if err != nil {
-			return rest.Response{}, err
-		}
-		id, err := rest.PathID[atrium.ReceiverID](r, "receiver_id")
+		c, id, err := rest.DecodeChangeOf[atrium.ReceiverID](r, who, "receiver_id", nil)
 		if err != nil {
 			return rest.Response{}, err
 		}

@@ -83,14 +83,10 @@ func (a *API) ownTenant(ctx context.Context, who auth.Principal, _ *rest.Request
 
 func (a *API) updateTenant(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name *string
-	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
+	c, id, err := rest.DecodeChangeOf[atrium.TenantID](r, who, "tenant_id", func(o *strictjson.Object) {
 		name = optionalText(o, "name", checkName)
 		requireMember(o)
 	})
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.TenantID](r, "tenant_id")
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -99,11 +95,7 @@ func (a *API) updateTenant(ctx context.Context, who auth.Principal, r *rest.Requ
 }
 
 func (a *API) deleteTenant(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.TenantID](r, "tenant_id")
+	c, id, err := rest.DecodeChangeOf[atrium.TenantID](r, who, "tenant_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

@@ -155,11 +155,7 @@ func (a *API) updateUser(ctx context.Context, who auth.Principal, r *rest.Reques
 }
 
 func (a *API) removeUser(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.UserID](r, "user_id")
+	c, id, err := rest.DecodeChangeOf[atrium.UserID](r, who, "user_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -167,11 +163,7 @@ func (a *API) removeUser(ctx context.Context, who auth.Principal, r *rest.Reques
 }
 
 func (a *API) createLoginLink(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	user, err := rest.PathID[atrium.UserID](r, "user_id")
+	c, user, err := rest.DecodeChangeOf[atrium.UserID](r, who, "user_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -201,11 +193,7 @@ func (a *API) listSessions(ctx context.Context, who auth.Principal, r *rest.Requ
 }
 
 func (a *API) signOutUser(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.UserID](r, "user_id")
+	c, id, err := rest.DecodeChangeOf[atrium.UserID](r, who, "user_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -214,11 +202,7 @@ func (a *API) signOutUser(ctx context.Context, who auth.Principal, r *rest.Reque
 }
 
 func (a *API) endSession(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	user, err := rest.PathID[atrium.UserID](r, "user_id")
+	c, user, err := rest.DecodeChangeOf[atrium.UserID](r, who, "user_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

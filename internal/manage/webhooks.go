@@ -149,14 +149,10 @@ func (a *API) getWebhook(ctx context.Context, who auth.Principal, r *rest.Reques
 func (a *API) updateWebhook(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var change func(*atrium.WebhookSpec)
 	var headers []atrium.WebhookSecret
-	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
+	c, id, err := rest.DecodeChangeOf[atrium.WebhookID](r, who, "webhook_id", func(o *strictjson.Object) {
 		change, headers = a.decodeWebhook(o, strictjson.Optional)
 		requireMember(o)
 	})
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.WebhookID](r, "webhook_id")
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -168,11 +164,7 @@ func (a *API) updateWebhook(ctx context.Context, who auth.Principal, r *rest.Req
 }
 
 func (a *API) deleteWebhook(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.WebhookID](r, "webhook_id")
+	c, id, err := rest.DecodeChangeOf[atrium.WebhookID](r, who, "webhook_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -185,16 +177,8 @@ func checkWebhook(r *rest.Request) func(atrium.Webhook) error {
 }
 
 func (a *API) rotateWebhookSecret(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	grace := defaultGrace
-	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
-		if o.Has("graceSeconds") {
-			grace = time.Duration(o.Integer("graceSeconds", 0, int64(maxGrace/time.Second))) * time.Second
-		}
-	})
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.WebhookID](r, "webhook_id")
+	var grace time.Duration
+	c, id, err := rest.DecodeChangeOf[atrium.WebhookID](r, who, "webhook_id", func(o *strictjson.Object) { grace = decodeGrace(o) })
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -207,11 +191,7 @@ func (a *API) rotateWebhookSecret(ctx context.Context, who auth.Principal, r *re
 
 func (a *API) enableWebhook(enabled bool) rest.Handler {
 	return func(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-		c, err := r.DecodeChange(who, nil)
-		if err != nil {
-			return rest.Response{}, err
-		}
-		id, err := rest.PathID[atrium.WebhookID](r, "webhook_id")
+		c, id, err := rest.DecodeChangeOf[atrium.WebhookID](r, who, "webhook_id", nil)
 		if err != nil {
 			return rest.Response{}, err
 		}
@@ -221,11 +201,7 @@ func (a *API) enableWebhook(enabled bool) rest.Handler {
 }
 
 func (a *API) testWebhook(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.DecodeChange(who, nil)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	id, err := rest.PathID[atrium.WebhookID](r, "webhook_id")
+	c, id, err := rest.DecodeChangeOf[atrium.WebhookID](r, who, "webhook_id", nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

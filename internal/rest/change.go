@@ -24,6 +24,15 @@ func (r *Request) DecodeChange(who auth.Principal, decode func(o *strictjson.Obj
 	return r.decodeChange(who, decode, nil)
 }
 
+// DecodeChangeOf is DecodeChange for a request that changes what the segment name of the path
+// identifies. If both are malformed, the error is that of the body.
+func DecodeChangeOf[T atrium.Identifier](r *Request, who auth.Principal, name string, decode func(o *strictjson.Object)) (c atrium.Change, id T, err error) {
+	if c, err = r.DecodeChange(who, decode); err == nil {
+		id, err = PathID[T](r, name)
+	}
+	return c, id, err
+}
+
 // DecodeCreate is DecodeChange for a request that creates something. With an Idempotency-Key header
 // it is created once; requests are the same if their method, path and body are equivalent. The
 // error also names the faults of the header.
