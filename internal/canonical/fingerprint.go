@@ -19,7 +19,7 @@ const (
 
 // KeyFingerprint returns the fingerprint of a submission that its idempotency key alone identifies: a
 // version byte and the SHA-256 of the key. Submissions with the same key are then the same request,
-// whatever else they have.
+// even if they differ otherwise.
 func KeyFingerprint(key string) []byte {
 	hash := sha256.Sum256([]byte(key))
 	return append([]byte{keyVersion}, hash[:]...)

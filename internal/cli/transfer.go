@@ -42,7 +42,7 @@ members; without it, usual names are recognized.`,
 		method: http.MethodPost, path: "/import", layout: layoutRaw, params: []param{
 			{flag: "check", kind: boolean, usage: "validate every line without storing anything", inQuery: true},
 			{flag: "all-faults", kind: boolean, usage: "with --check, report the faults of all lines, not only of the first invalid one", inQuery: true},
-			{flag: "skip-existing", kind: boolean, usage: "skip accounts and prospects that exist, whatever else they have", inQuery: true},
+			{flag: "skip-existing", kind: boolean, usage: "skip accounts and prospects that exist, even if they differ", inQuery: true},
 			{flag: "from-line", kind: integer, usage: "first `line` to import (default 1)", inQuery: true, minimum: 1},
 		},
 	}

@@ -23,7 +23,7 @@ type Options struct {
 	// AllFaults, with Check, reports the faults of all lines instead of ending at the first invalid one.
 	AllFaults bool
 
-	// SkipExisting skips accounts and prospects whose identifier or domain is stored, whatever else they have.
+	// SkipExisting skips accounts and prospects whose identifier or domain is stored, even if they differ.
 	SkipExisting bool
 
 	// The actor and request in the audit log.

@@ -278,7 +278,7 @@ func disable(tx *kernel.Mutation, w *atrium.Webhook, reason atrium.DisabledReaso
 	return err
 }
 
-// TestWebhook makes an event that only this webhook receives, whatever it selects. It returns NotFound if the tenant has
+// TestWebhook makes an event that only this webhook receives, even if its filters do not select it. It returns NotFound if the tenant has
 // no such webhook, and Conflict if it is disabled.
 func (s *Store) TestWebhook(ctx context.Context, c atrium.Change, id atrium.WebhookID) error {
 	_, err := s.change(ctx, c, id, func(atrium.Webhook) error { return nil }, func(tx *kernel.Mutation, w *atrium.Webhook) error {
