@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
+
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/config"
@@ -268,6 +270,8 @@ func (a *App) Run(ctx context.Context) error {
 		a.log.Info("serving the console", "addr", a.ConsoleAddr())
 	}
 	a.log.Info("serving", "addr", a.Addr(), "database", config.Redact(a.settings.Database)) // and ready: tests and scripts wait for it
+	notifySystemd(a.log, daemon.SdNotifyReady)
+	running.Go(func() { watchdog(background, a.log) })
 	var failure error
 	select {
 	case err := <-failed:
@@ -279,6 +283,7 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	a.ready.Store(false)
+	notifySystemd(a.log, daemon.SdNotifyStopping)
 	drain, cancel := context.WithTimeout(background, a.settings.DrainTimeout)
 	defer cancel()
 	if a.settings.ShutdownDelay > 0 && failure == nil {

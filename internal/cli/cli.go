@@ -134,7 +134,7 @@ To try it, run: atrium demo`,
 		return checkVariables(cmd)
 	}
 	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newImport(), newExport(), newCopy(), newBackup(),
-		newRestore(), newSecrets(), newDoctor(), newVersion())
+		newRestore(), newSecrets(), newDoctor(), newHealth(), newVersion())
 	for _, g := range groups() {
 		root.AddCommand(newGroup(g))
 	}
