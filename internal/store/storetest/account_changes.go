@@ -14,20 +14,20 @@ import (
 )
 
 var accountChanges = []guarantee{
-	{"CreateAccount stores the given domain and name and is idempotent", accountMade},
+	{concurrent + "CreateAccount stores the given domain and name and is idempotent", accountMade},
 	{"a current or former domain of an account is taken", domainTaken},
 	{"UpdateAccount sets the domain and the name", accountChanged},
 	{"a former domain of an account still finds the account", formerDomainLeads},
 	{"an account can take back a former domain", formerDomainTakenBack},
 	{"the unattributed account cannot be changed", unattributedNotChanged},
 	{"a committed change of an account is returned even if later reads fail", changeAnswered},
-	{"concurrent entries and domain changes lose nothing", domainsAndEntriesTogether},
-	{"of concurrent accounts that take the same domain, one gets it", oneTakesDomain},
+	{concurrent + "entries and domain changes lose nothing", domainsAndEntriesTogether},
+	{concurrent + "of concurrent accounts that take the same domain, one gets it", oneTakesDomain},
 }
 
 func accountMade(t *testing.T, e *env) {
 	results := make([]atrium.AccountDetail, 2*writers)
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		var err error
 		if results[i], _, err = e.CreateAccount(t.Context(), e.keyed("once", "a"), "a.example", "A"); err != nil {
 			t.Error(err)
@@ -215,7 +215,7 @@ func domainsAndEntriesTogether(t *testing.T, e *env) {
 		}
 		a := e.record(t, byDomain("old.example")).AccountID
 		total := 1
-		parallel(2*writers, func(i int) {
+		parallel(t, 2*writers, func(i int) {
 			e := two[i%2]
 			for n := range 5 {
 				if i == 0 {
@@ -252,7 +252,7 @@ func oneTakesDomain(t *testing.T, e *env) {
 		for i := range got {
 			ids = append(ids, e.record(t, byDomain(fmt.Sprintf("%d-%d.example", n, i))).AccountID)
 		}
-		e.onTwoNodes(func(e *env, i int) {
+		e.onTwoNodes(t, func(e *env, i int) {
 			var err error
 			if i%4 < 2 {
 				_, err = e.UpdateAccount(t.Context(), e.change(), ids[i], atrium.AccountUpdate{Domain: domain}, accept)

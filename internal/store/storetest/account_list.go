@@ -23,7 +23,7 @@ var accountLists = []guarantee{
 	{"account filters return the same accounts as a full scan", accountsLikeModel},
 	{"a merged account is found by its own words and listed once, as its survivor", mergedAccountFound},
 	{"a page of the account list reads a bounded number of rows and continues after them", accountsPageBounded},
-	{"accounts that exist throughout are listed once while others are created or active", accountsWhileWriting},
+	{concurrent + "accounts that exist throughout are listed once while others are created or active", accountsWhileWriting},
 }
 
 // allAccounts returns the accounts of all pages of a list, and how many pages it had.
@@ -278,6 +278,7 @@ func accountsPageBounded(t *testing.T, e *env) {
 }
 
 func accountsWhileWriting(t *testing.T, e *env) {
+	startsGoroutines(t)
 	still := map[string]bool{}
 	for i := range 60 {
 		e.clock.step(time.Minute)

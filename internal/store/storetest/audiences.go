@@ -12,7 +12,7 @@ import (
 var audiences = []guarantee{
 	{"an audience is stored and changed as requested", audienceAsMade},
 	{"audiences are listed newest first, each once, filtered by archived", audiencesListed},
-	{"concurrent changes keep a page's audiencesCount exact", audiencesCountedTogether},
+	{concurrent + "changes keep a page's audiencesCount exact", audiencesCountedTogether},
 	{"audiences of a deleted page can be read but not changed", audiencesOfDeleted},
 	{"an audience of another page or tenant is NotFound", audienceOfAnother},
 }
@@ -130,7 +130,7 @@ func audiencesListed(t *testing.T, e *env) {
 
 func audiencesCountedTogether(t *testing.T, e *env) {
 	p := e.createPage(t)
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		u := e.createAudience(t, p.ID, strconv.Itoa(i))
 		e.archiveAudience(t, u, true)
 		if i%3 == 0 {

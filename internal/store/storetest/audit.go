@@ -21,7 +21,7 @@ var audits = []guarantee{
 	{"audit rows are filtered by action, actor, subject and time, each once, at any page size", rowsListed},
 	{"a page of the audit log reads a bounded number of rows and continues after them", rowsListedInParts},
 	{"the operators have their own audit log", chainsApart},
-	{"concurrent changes on several nodes form one chain", oneChain},
+	{concurrent + "changes on several nodes form one chain", oneChain},
 	{"a chain verifies from its first row to its head, and with every earlier head", chainIsRight},
 	{"an exported audit log verifies like the stored one", exportIsRight},
 	{"every kind of tampering is found at the first affected row", tamperingIsFound},
@@ -201,7 +201,7 @@ func chainsApart(t *testing.T, e *env) {
 }
 
 func oneChain(t *testing.T, e *env) {
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		for n := range 5 {
 			if _, _, err := e.CreateBrand(t.Context(), e.change(), fmt.Sprint(i, n)); err != nil {
 				t.Error(err)

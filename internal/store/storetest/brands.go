@@ -15,7 +15,7 @@ var brands = []guarantee{
 	{"brands are listed newest first, each once, at any page size", brandsListed},
 	{"a deleted brand is gone, and a brand with pages cannot be deleted", brandDeleted},
 	{"a brand of another tenant is NotFound", brandOfAnother},
-	{"concurrent requests with one idempotency key create one brand", brandMadeOnce},
+	{concurrent + "requests with one idempotency key create one brand", brandMadeOnce},
 }
 
 // change returns a change of the env's tenant by a key.
@@ -147,7 +147,7 @@ func brandMadeOnce(t *testing.T, e *env) {
 	results := make([]atrium.Brand, 8)
 	replays := make([]bool, 8)
 	other := e.node()
-	parallel(8, func(i int) {
+	parallel(t, 8, func(i int) {
 		node := []*env{e, other}[i%2]
 		var err error
 		if results[i], replays[i], err = node.CreateBrand(t.Context(), node.keyed("once", "Hearth"), "Hearth"); err != nil {

@@ -18,7 +18,7 @@ import (
 var counts = []guarantee{
 	{"random operations leave the counts that the stored entries have", countedLikeEntries},
 	{"a killed job counts each entry once", countedDespiteKills},
-	{"nodes that count, append, import and erase at once count each entry once", countedByNodes},
+	{concurrent + "nodes that count, append, import and erase at once count each entry once", countedByNodes},
 	{"entries of an append that waited for long are counted", lateEntriesCounted},
 	{"existing entries are counted in bounded transactions, and only then counts are complete", countedInParts},
 	{"counts are complete up to the first entry that is not counted", countsCompleteUntil},
@@ -330,7 +330,7 @@ func countedByNodes(t *testing.T, e *env) {
 	}
 	e.countAll(t)
 	all := []*env{e.node(), e.node(), e.node(), e.node()}
-	parallel(len(all), func(i int) {
+	parallel(t, len(all), func(i int) {
 		n, rng := all[i], rand.New(rand.NewPCG(uint64(i), 2))
 		for step := range 12 {
 			switch i {

@@ -19,7 +19,7 @@ func webhookLeased(t *testing.T, e *env) {
 	e.happens(t, 0, "a.example")
 	var claims atomic.Int64
 	nodes := []*env{e, e.node()}
-	parallel(8, func(i int) {
+	parallel(t, 8, func(i int) {
 		_, claimed, err := nodes[i%2].ClaimWebhook(t.Context(), store.DueWebhook{TenantID: e.tenant, WebhookID: w.ID}, []byte("node"), leaseLife)
 		if err != nil {
 			t.Errorf("claim: %v", err)
@@ -181,7 +181,7 @@ func webhookIdleRaces(t *testing.T, e *env) {
 	nodes := []*env{e, e.node(), e.node()}
 	const entries = 40
 	var appended atomic.Bool
-	parallel(3, func(i int) {
+	parallel(t, 3, func(i int) {
 		n := nodes[i]
 		switch i {
 		case 0: // appends

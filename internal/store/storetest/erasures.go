@@ -18,7 +18,7 @@ import (
 var erasures = []guarantee{
 	{"an erased account is gone with its entries, links and merged accounts", erasedIsGone},
 	{"a later entry for an erased domain makes a new account", erasedMadeAnew},
-	{"entries beyond the limit of a request are deleted later and are invisible until then", erasedLater},
+	{concurrent + "entries beyond the limit of a request are deleted later and are invisible until then", erasedLater},
 	{"a failing erasure does not block others", erasedBesideFailure},
 	{"an erasure is complete only after the database was purged", erasedAfterPurge},
 	{"the deletion of a prospect is complete only after the database was purged", deletedAfterPurge},
@@ -27,7 +27,7 @@ var erasures = []guarantee{
 	{"rules of moves to an erased account are deleted", erasedRules},
 	{"the moves of erased entries are deleted", erasedMoves},
 	{"an account of another tenant cannot be erased", erasedOfAnother},
-	{"entries appended during an erasure are erased or go to a new account", erasuresAndEntriesTogether},
+	{concurrent + "entries appended during an erasure are erased or go to a new account", erasuresAndEntriesTogether},
 }
 
 func (e *env) erase(t tb, id atrium.AccountID) (done bool) {
@@ -129,7 +129,7 @@ func erasedLater(t *testing.T, e *env) {
 	}
 	again := e.record(t, byDomain("a.example")).AccountID
 	other := e.node()
-	parallel(4, func(i int) { []*env{e, other}[i%2].eraseAll(t) })
+	parallel(t, 4, func(i int) { []*env{e, other}[i%2].eraseAll(t) })
 	if n := e.entriesOf(t, a); n != 0 || e.erased(t, a) {
 		t.Errorf("%d entries are left", n)
 	}
@@ -324,7 +324,7 @@ func erasuresAndEntriesTogether(t *testing.T, e *env) {
 		e := e.as(e.newTenant(t))
 		a, b, _ := e.threeAccounts(t)
 		e.merge(t, a.ID, b.ID)
-		e.onTwoNodes(func(e *env, i int) {
+		e.onTwoNodes(t, func(e *env, i int) {
 			for n := range 5 {
 				switch {
 				case i == 0 && n%2 == 0:

@@ -8,7 +8,7 @@ import (
 )
 
 var keyNotices = []guarantee{
-	{"a key that expires is reported once, by all nodes together", expiringKeys},
+	{concurrent + "a key that expires is reported once, by all nodes together", expiringKeys},
 }
 
 // reportKeys reports the keys of all tenants that expire.
@@ -42,7 +42,7 @@ func expiringKeys(t *testing.T, e *env) {
 	if _, err := e.RevokeKey(t.Context(), e.change(), revoked, func(atrium.APIKey) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	report := func() { e.onTwoNodes(func(e *env, _ int) { e.reportKeys(t) }) }
+	report := func() { e.onTwoNodes(t, func(e *env, _ int) { e.reportKeys(t) }) }
 	report()
 	subject := func(ev atrium.Event, want atrium.KeyID) {
 		t.Helper()

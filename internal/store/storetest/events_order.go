@@ -13,22 +13,23 @@ import (
 
 // eventOrder are the guarantees about the order of events, with several nodes that store and sequence them.
 var eventOrder = []guarantee{
-	{"every acknowledged entry is in the feed exactly once, whatever nodes do at once", eventsOnce},
-	{"a position that a reader has seen never changes, and none before it appears later", eventsInOrder},
+	{concurrent + "every acknowledged entry is in the feed exactly once, whatever nodes do at once", eventsOnce},
+	{concurrent + "a position that a reader has seen never changes, and none before it appears later", eventsInOrder},
 	{"entries that are appended one after the other have positions in this order", eventsAfterEachOther},
 	{"a tenant without events has no effect on one with events in the same append", eventsOfMixedAppends},
 }
 
 // eventLoad appends entries and makes changes on two nodes at once while these give positions to the events, and
 // returns what was acknowledged.
-func (e *env) eventLoad(t tb) (acknowledged map[atrium.EntryID]atrium.AccountID) {
+func (e *env) eventLoad(t *testing.T) (acknowledged map[atrium.EntryID]atrium.AccountID) {
+	startsGoroutines(t)
 	t.Helper()
 	acknowledged = map[atrium.EntryID]atrium.AccountID{}
 	var mu sync.Mutex
 	var loading sync.WaitGroup
 	var ended atomic.Bool
 	loading.Go(func() {
-		e.onTwoNodes(func(e *env, i int) {
+		e.onTwoNodes(t, func(e *env, i int) {
 			for n := range 15 {
 				drafts := []*atrium.Draft{
 					e.draft(t, byDomain(fmt.Sprintf("d%d.example", n)), key(fmt.Sprint("shared", n))),

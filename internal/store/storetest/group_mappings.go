@@ -13,9 +13,9 @@ import (
 
 var groupMappings = []guarantee{
 	{"group mappings are created, listed and deleted, each time with a record", mappingsChanged},
-	{"a tenant has one mapping of a group, and a limited number of them", mappingsBounded},
+	{concurrent + "a tenant has one mapping of a group, and a limited number of them", mappingsBounded},
 	{"mappings of another tenant are NotFound, and those of groups are found in all tenants, by issuer", mappingsOfOthers},
-	{"the first sign-in of a person creates one user, however many browsers begin at once, and later ones update it", personSignsIn},
+	{concurrent + "the first sign-in of a person creates one user, however many browsers begin at once, and later ones update it", personSignsIn},
 	{"a sign-in with a new role ends the other sessions, and one without its mapping is refused", personLosesRole},
 	{"a person does not sign in above the maximum number of users", personBounded},
 	{"users and mappings of a tenant that is being deleted are not found by their issuer", deletedMappings},
@@ -101,7 +101,7 @@ func mappingsBounded(t *testing.T, e *env) {
 	}
 	wantCode(t, create(e, "0"), atrium.CodeConflict)
 	made := make([]error, 4)
-	parallel(4, func(i int) { made[i] = create(e, fmt.Sprint("last ", i)) })
+	parallel(t, 4, func(i int) { made[i] = create(e, fmt.Sprint("last ", i)) })
 	full := 0
 	for _, err := range made {
 		if err != nil {
@@ -174,7 +174,7 @@ func personSignsIn(t *testing.T, e *env) {
 		}
 		m := e.mapGroup(t, issuer, "staff", role)
 		made, errs := make([]atrium.Session, 6), make([]error, 6)
-		parallel(6, func(i int) { made[i], errs[i] = e.signInPerson(t, person, m) })
+		parallel(t, 6, func(i int) { made[i], errs[i] = e.signInPerson(t, person, m) })
 		for i, err := range errs {
 			if err != nil {
 				t.Fatalf("sign-in %d: %v", i, err)

@@ -25,8 +25,8 @@ var legacyDomains = []guarantee{
 	{"a legacy form of a merged account leads to the survivor", legacyFormMerged},
 	{"a later entry for an erased legacy form makes an account of the current form", legacyFormErased},
 	{"a domain without a legacy form takes no additional statement", legacyFormCostsNothing},
-	{"concurrent entries with all spellings make one account", spellingsTogether},
-	{"concurrent entries for both forms and erasures lose nothing and store no legacy form", legacyFormsTogether},
+	{concurrent + "entries with all spellings make one account", spellingsTogether},
+	{concurrent + "entries for both forms and erasures lose nothing and store no legacy form", legacyFormsTogether},
 }
 
 const (
@@ -245,7 +245,7 @@ func spellingsTogether(t *testing.T, e *env) {
 	for n := range 3 {
 		e := e.as(e.newTenant(t))
 		goes := make([]atrium.AccountID, 2*writers)
-		e.onTwoNodes(func(e *env, i int) {
+		e.onTwoNodes(t, func(e *env, i int) {
 			goes[i] = e.record(t, byDomain(spellings[(n+i)%len(spellings)])).AccountID
 		})
 		if slices.Sort(goes); goes[0] != goes[len(goes)-1] {
@@ -276,7 +276,7 @@ func legacyFormsTogether(t *testing.T, e *env) {
 		gone := e.importAccount(t, legacyURL, "").ID
 		all = append(all, legacyURL, hostOfForms, legacyWWW)
 		var appended atomic.Int64
-		parallel(2*writers, func(i int) {
+		parallel(t, 2*writers, func(i int) {
 			e := two[i%2]
 			for n := range 5 {
 				if i == 0 && n == 2 {

@@ -23,8 +23,8 @@ var merges = []guarantee{
 	{"an account that is not merged into another cannot be split from it", splitRefused},
 	{"a failed precondition prevents merge, split, update and erasure", mergeIsChecked},
 	{"merges, splits and renames are audited once", mergeAudited},
-	{"concurrent entries and merges lose nothing", mergesAndEntriesTogether},
-	{"concurrent merges in opposite directions make one merge", crossingMerges},
+	{concurrent + "entries and merges lose nothing", mergesAndEntriesTogether},
+	{concurrent + "merges in opposite directions make one merge", crossingMerges},
 	{"a prospect linked to several merged accounts stays linked when one is split off", splitKeepsOtherLinks},
 }
 
@@ -337,7 +337,7 @@ func mergesAndEntriesTogether(t *testing.T, e *env) {
 	a, b, c := e.threeAccounts(t)
 	ids := []atrium.AccountID{a.ID, b.ID, c.ID}
 	all := make([][]atrium.Receipt, 2*writers)
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		e.clock.step(1e9)
 		for n := range 6 {
 			switch {
@@ -400,7 +400,7 @@ func crossingMerges(t *testing.T, e *env) {
 		e := e.as(e.newTenant(t))
 		a, b, c := e.threeAccounts(t)
 		ids := []atrium.AccountID{a.ID, b.ID, c.ID}
-		e.onTwoNodes(func(e *env, i int) {
+		e.onTwoNodes(t, func(e *env, i int) {
 			_, err := e.MergeAccounts(t.Context(), e.change(), ids[i%3], ids[(i+1)%3], accept)
 			if err != nil && atrium.CodeOf(err) != atrium.CodeConflict {
 				t.Errorf("merge: %v", err)

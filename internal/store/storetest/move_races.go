@@ -14,7 +14,7 @@ func moveOnce(t *testing.T, e *env) {
 	r, to := e.record(t, byDomain("a.example")), e.record(t, byDomain("b.example")).AccountID
 	results, first := make([]atrium.Move, 2*writers), 0
 	replays := make([]bool, 2*writers)
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		var err error
 		if results[i], replays[i], err = e.MoveEntry(t.Context(), e.keyed("once", "a"), r.EntryID, to, accept); err != nil {
 			t.Error(err)
@@ -78,7 +78,7 @@ func ruleOnce(t *testing.T, e *env) {
 	to := e.record(t, byDomain("b.example")).AccountID
 	request := atrium.MoveRequest{To: to, Rule: atrium.MoveRule{ClaimedName: "nobody", Given: []byte(`{"claimedName":"nobody"}`)}, Limit: 100}
 	reports, replays := make([]atrium.MoveReport, 2*writers), make([]bool, 2*writers)
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		var err error
 		if reports[i], replays[i], err = e.Move(t.Context(), e.keyed("once", "a"), request); err != nil {
 			t.Error(err)
@@ -123,7 +123,7 @@ func moveAnswered(t *testing.T, e *env) {
 func moveAndAppend(t *testing.T, e *env) {
 	const rounds = 6
 	a, b := e.record(t, byDomain("a.example")), e.record(t, byDomain("b.example"))
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		for range rounds {
 			switch i % 4 {
 			case 0:
@@ -163,7 +163,7 @@ func movesTogether(t *testing.T, e *env) {
 		t.Fatal(first, err)
 	}
 	reports := make([]int64, 2*writers)
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		if i == 0 {
 			r, _, err := e.UndoMove(t.Context(), e.change(), first.Move.ID, accept)
 			if err != nil || r.Restored+r.Skipped != 20 {

@@ -27,16 +27,16 @@ var moves = []guarantee{
 	{"a rule moves entries in order, whatever the length of their domains", ruleInOrder},
 	{"undoing a move leaves entries that were moved again", undoSkips},
 	{"a move of a merged account reads the group and stores under the survivor", moveOfMerged},
-	{"a move with an idempotency key is made once", moveOnce},
+	{concurrent + "a move with an idempotency key is made once", moveOnce},
 	{"a retried move uses the current survivor of its target", moveTriedAgain},
-	{"concurrent moves by a rule with one idempotency key return the same result", ruleOnce},
+	{concurrent + "moves by a rule with one idempotency key return the same result", ruleOnce},
 	{"a repeated move returns its result whatever happened to its accounts", moveAnswered},
 	{"stored results of idempotency keys keep no rule after an erasure", moveKeepsNoRule},
 	{"moves are listed newest first", movesListed},
 	{"the audit log of a move has no payload", moveAudited},
 	{"a move of another tenant is NotFound", moveOfAnother},
-	{"entries appended during moves are not lost", moveAndAppend},
-	{"an entry moved concurrently belongs to one account", movesTogether},
+	{concurrent + "entries appended during moves are not lost", moveAndAppend},
+	{concurrent + "an entry moved concurrently belongs to one account", movesTogether},
 }
 
 // move moves an entry.

@@ -10,25 +10,25 @@ import (
 
 // nodes are the guarantees for several nodes that use one database concurrently.
 var nodes = []guarantee{
-	{"a key used on several nodes at once is one entry, acknowledged by all", oneEntryOnAllNodes},
-	{"a new domain used on several nodes at once is one account", oneAccountOnAllNodes},
-	{"concurrent entries of several nodes are all recorded", allNodesRecord},
-	{"concurrent renames and entries lose nothing", renamesAndEntriesTogether},
-	{"concurrent first requests of a secret get the same secret", oneSecret},
+	{concurrent + "a key used on several nodes at once is one entry, acknowledged by all", oneEntryOnAllNodes},
+	{concurrent + "a new domain used on several nodes at once is one account", oneAccountOnAllNodes},
+	{concurrent + "entries of several nodes are all recorded", allNodesRecord},
+	{concurrent + "renames and entries lose nothing", renamesAndEntriesTogether},
+	{concurrent + "first requests of a secret get the same secret", oneSecret},
 }
 
 const writers = 4 // of each of two nodes
 
 // onTwoNodes runs f on two nodes at once, several times on each.
-func (e *env) onTwoNodes(f func(e *env, i int)) {
+func (e *env) onTwoNodes(t *testing.T, f func(e *env, i int)) {
 	two := []*env{e, e.node()}
-	parallel(2*writers, func(i int) { f(two[i%2], i) })
+	parallel(t, 2*writers, func(i int) { f(two[i%2], i) })
 }
 
 func oneEntryOnAllNodes(t *testing.T, e *env) {
 	const keys = 5
 	all := make([][]atrium.Receipt, 2*writers)
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		var drafts []*atrium.Draft
 		for k := range keys {
 			drafts = append(drafts, e.draft(t, byDomain("acme.example"), key(fmt.Sprint("k", (k+i)%keys))))
@@ -60,7 +60,7 @@ func oneEntryOnAllNodes(t *testing.T, e *env) {
 }
 
 func oneAccountOnAllNodes(t *testing.T, e *env) {
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		for d := range 5 {
 			e.record(t, byDomain(fmt.Sprintf("d%d.example", (d+i)%5)))
 		}
@@ -73,7 +73,7 @@ func oneAccountOnAllNodes(t *testing.T, e *env) {
 
 func allNodesRecord(t *testing.T, e *env) {
 	const batches, size = 4, 5
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		for range batches {
 			var drafts []*atrium.Draft
 			for d := range size {
@@ -90,7 +90,7 @@ func allNodesRecord(t *testing.T, e *env) {
 func renamesAndEntriesTogether(t *testing.T, e *env) {
 	id := e.record(t, byDomain("acme.example")).AccountID
 	e.clock.step(1e9)
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		e.rename(t, id, fmt.Sprint("Name ", i))
 		e.record(t, byID(id))
 	})
@@ -105,7 +105,7 @@ func renamesAndEntriesTogether(t *testing.T, e *env) {
 
 func oneSecret(t *testing.T, e *env) {
 	secrets := make([][]byte, 2*writers)
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		secret, err := e.Secret(t.Context(), "together")
 		if err != nil {
 			t.Errorf("read a secret: %v", err)

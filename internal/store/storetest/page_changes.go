@@ -17,7 +17,7 @@ var pageChanges = []guarantee{
 	{"a page is stored and changed byte for byte as requested", pageAsMade},
 	{"a failed precondition leaves a page unchanged", pageRefused},
 	{"a page can only have a brand of its tenant", pageUnderBrand},
-	{"a brand cannot be deleted while a page is created with it", brandStaysForPage},
+	{concurrent + "a brand cannot be deleted while a page is created with it", brandStaysForPage},
 	{"a page allows exactly the transitions of its state", pageTransitions},
 	{"a deleted page can only be undeleted", deletedPage},
 	{"pages are filtered by status, brand and deletion, each once, at any page size", pagesFiltered},
@@ -190,7 +190,7 @@ func brandStaysForPage(t *testing.T, e *env) {
 	for range 6 {
 		draft := e.pageDraft(t)
 		var made, deleted error
-		parallel(2, func(i int) {
+		parallel(t, 2, func(i int) {
 			if i == 0 {
 				_, _, made = e.CreatePage(t.Context(), e.change(), draft)
 			} else {

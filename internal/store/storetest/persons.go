@@ -16,7 +16,7 @@ import (
 var persons = []guarantee{
 	{"an erasure by rule erases what a simple comparison selects, and nothing else", personErased},
 	{"a killed erasure continues where it was, and ends the same", personErasedDespiteKills},
-	{"two nodes can work on an erasure", personErasedByNodes},
+	{concurrent + "two nodes can work on an erasure", personErasedByNodes},
 	{"an erasure deletes at most 1,010 rows in a transaction", personErasedInParts},
 	{"an erasure deletes at most 2 MiB of rules in a transaction", personRulesErasedInParts},
 	{"an erasure with a condition of a newer release erases nothing", personOfNewerRelease},
@@ -139,7 +139,7 @@ func personErasedByNodes(t *testing.T, e *env) {
 	before := copied(e.records(t))
 	made := e.startErasure(t, atrium.ErasureRequest{Rule: personal()})
 	other := e.node()
-	parallel(2, func(i int) { []*env{e, other}[i].finishErasure(t, made.ID) })
+	parallel(t, 2, func(i int) { []*env{e, other}[i].finishErasure(t, made.ID) })
 	e.wantErased(t, before, personal(), e.finishErasure(t, made.ID))
 }
 

@@ -154,7 +154,7 @@ func linksAndMergesInOneOrder(t *testing.T, e *env) {
 	e.link(t, a.ID, p.ID)
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
 	refuse := func(atrium.LinkedProspect) error { return no }
-	parallel(2*writers, func(i int) {
+	parallel(t, 2*writers, func(i int) {
 		for range 10 {
 			var err error
 			switch i % 4 {

@@ -20,15 +20,15 @@ import (
 var prospects = []guarantee{
 	{"a prospect is stored and changed as requested", prospectAsMade},
 	{"a failed precondition leaves a prospect unchanged", prospectRefused},
-	{"a repeated request makes one prospect, and none after it was deleted", prospectMadeOnce},
+	{concurrent + "a repeated request makes one prospect, and none after it was deleted", prospectMadeOnce},
 	{"prospects are listed newest first, each once, at any page size", prospectsListed},
 	{"prospect filters return the same prospects as a full scan", prospectsLikeModel},
 	{"a link is visible on both sides at once and updates the account if it changes", prospectLinked},
 	{"the number of accounts of a prospect is limited", linkBound},
 	{"linking to a merged account links to its survivor", prospectLinkedToGroup},
 	{"a deleted prospect is gone with its links and its audit details", prospectDeleted},
-	{"concurrent links, unlinks and deletions leave no dangling link", prospectRaces},
-	{"concurrent links and merges do not deadlock", linksAndMergesInOneOrder},
+	{concurrent + "links, unlinks and deletions leave no dangling link", prospectRaces},
+	{concurrent + "links and merges do not deadlock", linksAndMergesInOneOrder},
 	{"copies of links are not exported", copiesNotExported},
 	{"a prospect of another tenant is NotFound and cannot be linked", prospectOfAnother},
 }
@@ -129,7 +129,7 @@ func prospectRefused(t *testing.T, e *env) {
 func prospectMadeOnce(t *testing.T, e *env) {
 	made := make([]atrium.LinkedProspect, 2*writers)
 	replays := make([]bool, 2*writers)
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		var err error
 		if made[i], replays[i], err = e.CreateProspect(t.Context(), e.keyed("once", "Jane"), atrium.Prospect{Name: pointer("Jane")}); err != nil {
 			t.Error(err)
@@ -307,7 +307,7 @@ func prospectRaces(t *testing.T, e *env) {
 	for i := range 4 {
 		all = append(all, e.prospect(t, strconv.Itoa(i)).ID)
 	}
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		for n := range 12 {
 			account, id := accounts[(n+i)%3], all[(n*5+i)%4]
 			var err error

@@ -16,8 +16,8 @@ import (
 
 var quarantines = []guarantee{
 	{"a delivery in quarantine is stored as it was received, and listed by time", quarantineStored},
-	{"a delivery in quarantine is removed once, and a receiver is deleted only without any", quarantineRemoved},
-	{"a delivery in quarantine is mapped once, to all of its entries or none", quarantineMapped},
+	{concurrent + "a delivery in quarantine is removed once, and a receiver is deleted only without any", quarantineRemoved},
+	{concurrent + "a delivery in quarantine is mapped once, to all of its entries or none", quarantineMapped},
 	{"all deliveries of a receiver in quarantine are discarded in bounded transactions", quarantineDiscarded},
 	{"the quarantine of a tenant is bounded in deliveries and bytes", quarantineBounded},
 	{"deliveries that were in quarantine for too long are deleted, and recorded", quarantineExpires},
@@ -180,7 +180,7 @@ func quarantineRemoved(t *testing.T, e *env) {
 		ids = append(ids, e.quarantine(t, r, "{}").ID)
 	}
 	var removed atomic.Int64
-	parallel(4, func(i int) {
+	parallel(t, 4, func(i int) {
 		for n := range ids {
 			switch err := e.DiscardQuarantined(t.Context(), e.change(), r.ID, ids[(n+5*i)%len(ids)]); {
 			case err == nil:
@@ -241,7 +241,7 @@ func quarantineMapped(t *testing.T, e *env) {
 		ids = append(ids, e.quarantine(t, r, "{}").ID)
 	}
 	var mapped atomic.Int64
-	parallel(mappers, func(i int) {
+	parallel(t, mappers, func(i int) {
 		for n := range ids {
 			id := ids[(n+3*i)%delivered]
 			outcomes, err := e.MapQuarantined(t.Context(), e.change(), r.ID, id, drafts(fmt.Sprint(id, i)))

@@ -15,9 +15,9 @@ import (
 
 // renames are the guarantees for concurrent renames, which can share a transaction.
 var renames = []guarantee{
-	{"concurrent renames are each made and audited once", renamesTogether},
-	{"a rename is made only in the state that its check has seen", renamesCount},
-	{"a rename whose request ends does not affect concurrent ones", renameAbandoned},
+	{concurrent + "renames are each made and audited once", renamesTogether},
+	{concurrent + "a rename is made only in the state that its check has seen", renamesCount},
+	{concurrent + "a rename whose request ends does not affect concurrent ones", renameAbandoned},
 }
 
 // renamers is the number of concurrent renames on each of two nodes.
@@ -27,6 +27,7 @@ const renamers = 12
 // request of its own. On each node a rename of another account is running when the first f is
 // called, so that the others can queue behind it.
 func (e *env) whileRenaming(t *testing.T, f func(e *env, c atrium.Change, i int)) {
+	startsGoroutines(t)
 	t.Helper()
 	var all sync.WaitGroup
 	for n, node := range []*env{e, e.node()} {

@@ -17,12 +17,12 @@ var retention = []guarantee{
 	{"retention rules delete what a simple comparison of rules and times says, while entries and rules change", retained},
 	{"a killed run deletes the same, and counts it once", retainedDespiteKills},
 	{"deletions are recorded after the deleted data is purged", retainedAfterPurge},
-	{"two nodes can apply retention rules", retainedByNodes},
+	{concurrent + "two nodes can apply retention rules", retainedByNodes},
 	{"a round over more than 100 tenants reports rules that wait throughout, and purges once", retainedInRounds},
 	{"a run deletes at most 1,010 rows in a transaction", retainedInParts},
 	{"entries that no rule deletes are read once after a change of the rules", retainedCheaply},
 	{"a clock that is wrong by years deletes nothing within a day", retainedByWrongClock},
-	{"rules are replaced atomically, and the same rules change nothing", retentionReplaced},
+	{concurrent + "rules are replaced atomically, and the same rules change nothing", retentionReplaced},
 	{"after rules are removed, nothing more is deleted", retentionRemoved},
 	{"a deleted entry is replayed for 30 days, and its account has the activity that is left", retainedReplays},
 	{"the audit log has one record for each day, and moves of deleted entries are redacted", retentionAudited},
@@ -232,13 +232,13 @@ func retentionReplaced(t *testing.T, e *env) {
 	if !errors.Is(err, errOnPurpose) {
 		t.Error(err)
 	}
-	parallel(8, func(i int) {
+	parallel(t, 8, func(i int) {
 		if _, err := e.SetRetention(t.Context(), e.change(), atrium.RetentionRules{{Days: int64(i + 1)}}, func(atrium.Retention) error { return nil }); err != nil {
 			t.Error(err)
 		}
 	})
 	other := e.as(e.newTenant(t))
-	parallel(8, func(i int) { // the first rules
+	parallel(t, 8, func(i int) { // the first rules
 		if _, err := other.SetRetention(t.Context(), other.change(), atrium.RetentionRules{{Days: int64(i + 1)}}, func(atrium.Retention) error { return nil }); err != nil {
 			t.Error(err)
 		}

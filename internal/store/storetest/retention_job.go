@@ -72,13 +72,13 @@ func retainedByNodes(t *testing.T, e *env) {
 	account := e.old(t, 1000)
 	e.setRules(t, atrium.RetentionRule{Days: 30})
 	other := e.node()
-	parallel(2, func(i int) { []*env{e, other}[i].applyRules(t) })
+	parallel(t, 2, func(i int) { []*env{e, other}[i].applyRules(t) })
 	e.applyRules(t)
 	if n := e.entriesOf(t, account.ID); n != 1000 {
 		t.Errorf("%d entries are left", n)
 	}
 	e.clock.step(days)
-	parallel(2, func(i int) { []*env{e, other}[i].applyRules(t) })
+	parallel(t, 2, func(i int) { []*env{e, other}[i].applyRules(t) })
 	e.wantRecorded(t, 1000)
 }
 

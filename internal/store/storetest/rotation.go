@@ -12,7 +12,7 @@ import (
 var rotation = []guarantee{
 	{"other nodes see a rotation and its end at once", rotationIsSeen},
 	{"a rotation keeps the scopes and the last use of a key", rotationKeepsTheRest},
-	{"concurrent rotations run one after the other", rotationsAtOnce},
+	{concurrent + "rotations run one after the other", rotationsAtOnce},
 	{"a revoked key keeps its secrets, but neither is valid", revokedAfterRotation},
 	{"uses of keys of several tenants are stored together, including revoked keys", usesTogether},
 }
@@ -69,7 +69,7 @@ func rotationKeepsTheRest(t *testing.T, e *env) {
 func rotationsAtOnce(t *testing.T, e *env) {
 	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
 	const n = 8
-	parallel(n, func(i int) {
+	parallel(t, n, func(i int) {
 		if _, _, err := e.RotateKey(t.Context(), e.change(), k.ID, secretHash(byte(i+2)), time.Hour, accept); err != nil {
 			t.Errorf("rotate a key: %v", err)
 		}

@@ -20,7 +20,7 @@ var schedules = []guarantee{
 	{"the next schedules of a tenant are those due first", nextSchedules},
 	{"a scheduled action runs when it is due and is audited with the key that scheduled it", scheduleDone},
 	{"an action that the state of the page does not allow is skipped and audited with the reason", scheduleSkipped},
-	{"concurrent nodes run a due action once", scheduleOnce},
+	{concurrent + "nodes run a due action once", scheduleOnce},
 	{"another node runs the action of a node that crashed", scheduleSurvives},
 	{"one call runs a limited number of due actions, the earliest first", scheduleInTurn},
 	{"a tenant with many due actions does not delay those of other tenants", scheduleShared},
@@ -159,7 +159,7 @@ func scheduleOnce(t *testing.T, e *env) {
 		all = append(all, p.ID)
 	}
 	e.clock.step(time.Hour)
-	e.onTwoNodes(func(e *env, _ int) {
+	e.onTwoNodes(t, func(e *env, _ int) {
 		if _, _, err := e.RunDue(t.Context(), "", 100); err != nil {
 			t.Errorf("run due actions: %v", err)
 		}

@@ -19,7 +19,7 @@ import (
 
 var schema = []guarantee{
 	{"migrations run in order and only once", migrationsRunOnce},
-	{"concurrent nodes run each migration once", migrationsConcurrent},
+	{concurrent + "nodes run each migration once", migrationsConcurrent},
 	{"a failed migration is rolled back and can be retried", migrationFails},
 	{"the migration to search indexes stored records, also after it was interrupted", migrationIndexes},
 	{"the migration of long domains moves them out of their accounts", migrationMovesDomains},
@@ -65,7 +65,7 @@ func migrationsConcurrent(t *testing.T, e *env) {
 	s, open, all := e.unmigrated(t)
 	stores := []*store.Store{s, store.New(open(), time.Now), store.New(open(), time.Now)}
 	ran := make([]int, 2*len(stores))
-	parallel(len(ran), func(i int) {
+	parallel(t, len(ran), func(i int) {
 		names, err := stores[i%len(stores)].Migrate(t.Context())
 		if err != nil {
 			t.Errorf("migrate: %v", err)

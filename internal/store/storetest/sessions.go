@@ -10,7 +10,7 @@ import (
 )
 
 var sessions = []guarantee{
-	{"a login link begins one session, however many browsers use it at once", linkUsedOnce},
+	{concurrent + "a login link begins one session, however many browsers use it at once", linkUsedOnce},
 	{"a login link ends after ten minutes, with a newer one, and with a new role", linkEnds},
 	{"a session ends after 12 hours without a request, and after seven days", sessionExpires},
 	{"a session ends when it is ended, with a new role, and with its user", sessionEnds},
@@ -72,7 +72,7 @@ func linkUsedOnce(t *testing.T, e *env) {
 			t.Errorf("found %+v with %x, %v, want %+v", found, hash, err, link)
 		}
 		made, errs := make([]atrium.Session, 8), make([]error, 8)
-		parallel(8, func(i int) { made[i], errs[i] = e.useLink(t, link) })
+		parallel(t, 8, func(i int) { made[i], errs[i] = e.useLink(t, link) })
 		began := 0
 		for i, err := range errs {
 			if err != nil {

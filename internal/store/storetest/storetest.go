@@ -6,6 +6,7 @@ package storetest
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -220,8 +221,22 @@ func (c *clock) step(d time.Duration) {
 // instant returns the time of the clock with the precision of stored instants.
 func (c *clock) instant() atrium.Time { return atrium.At(c.now()) }
 
+// concurrent begins the names of guarantees that start goroutines. scripts/test runs these with the race
+// detector.
+const concurrent = "concurrent: "
+
+// startsGoroutines fails a guarantee that starts goroutines although its name does not say so.
+func startsGoroutines(t *testing.T) {
+	t.Helper()
+	if !strings.Contains(t.Name(), "/"+strings.ReplaceAll(concurrent, " ", "_")) {
+		t.Errorf("the name of this guarantee must begin with %q", concurrent)
+	}
+}
+
 // parallel runs f n times at once and waits for all.
-func parallel(n int, f func(i int)) {
+func parallel(t *testing.T, n int, f func(i int)) {
+	t.Helper()
+	startsGoroutines(t)
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() { f(i) })

@@ -12,7 +12,7 @@ import (
 var summaryTemplates = []guarantee{
 	{"summary templates are put, listed by source and type, and deleted, each time with a record", summariesChanged},
 	{"the same template changes nothing, and a failed check neither", summariesUnchanged},
-	{"a tenant has a limited number of summary templates, also with concurrent changes", summariesBounded},
+	{concurrent + "a tenant has a limited number of summary templates, also with concurrent changes", summariesBounded},
 	{"summary templates of another tenant are not read, changed or deleted", summariesOfOthers},
 }
 
@@ -89,7 +89,7 @@ func summariesBounded(t *testing.T, e *env) {
 		e.putSummary(t, "web", strconv.Itoa(i), template)
 	}
 	failed := make([]error, 4)
-	parallel(4, func(i int) {
+	parallel(t, 4, func(i int) {
 		_, failed[i] = e.PutSummaryTemplate(t.Context(), e.change(), atrium.SummaryTemplate{Source: "last", Type: strconv.Itoa(i), Template: template}, anyTemplates)
 	})
 	full := 0

@@ -46,7 +46,7 @@ func tenantDeletedByNodes(t *testing.T, e *env) {
 	e.beginDeletion(t)
 	rows, entries := e.rowsToDelete(t), int(e.rowsOf(t, "entries"))
 	other := e.node()
-	parallel(2, func(i int) { []*env{e, other}[i].finishDeletion(t) })
+	parallel(t, 2, func(i int) { []*env{e, other}[i].finishDeletion(t) })
 	e.wantNoRows(t)
 	e.wantCounted(t, rows, entries)
 }
@@ -133,6 +133,7 @@ func tenantsDeletedInTurn(t *testing.T, e *env) {
 }
 
 func tenantDeletedWhileAppending(t *testing.T, e *env) {
+	startsGoroutines(t)
 	e.record(t, byDomain("a.example"))
 	var wg sync.WaitGroup
 	deleted := make(chan struct{})

@@ -16,7 +16,7 @@ import (
 var terms = []guarantee{
 	{"an account is found by each word of its domain and its name, and by no other", accountFoundByWords},
 	{"search terms match the fields of accounts and prospects after all kinds of changes", termsOfFields},
-	{"search terms match the fields of accounts after concurrent creations and renames", termsAfterRaces},
+	{concurrent + "search terms match the fields of accounts after concurrent creations and renames", termsAfterRaces},
 	{"the number and length of the search terms of an object are limited", termsBounded},
 	{"the words of a draft bound the search terms of its account", termsOfDrafts},
 }
@@ -174,7 +174,7 @@ func (e *env) prospectSteps(t *rapid.T, text func() string) {
 
 func termsAfterRaces(t *testing.T, e *env) {
 	known := e.record(t, byDomain("known.example")).AccountID
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		for n := range 4 {
 			e.record(t, byDomain(fmt.Sprintf("d%d.example", n)))
 			e.record(t, atrium.Claim{Domain: fmt.Sprintf("d%d.example", n), Name: fmt.Sprintf("Name %d", i)})

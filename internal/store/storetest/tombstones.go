@@ -19,7 +19,7 @@ import (
 var tombstones = []guarantee{
 	{"a request of an erased entry is replayed, and another one with its key is refused, before and after the entry is deleted", erasedReplays},
 	{"an entry that its key identifies is replayed after its erasure, also in a copy of its tombstone, whatever the request has", erasedByKeyReplays},
-	{"every node replays a request of an entry that another node has erased", erasedReplaysOnNodes},
+	{concurrent + "every node replays a request of an entry that another node has erased", erasedReplaysOnNodes},
 	{"an append with the key of an entry that is being erased changes no rows", erasedReplayWritesNothing},
 	{"an exported tombstone replays in another database, and is exported unchanged", tombstoneTravels},
 	{"tombstones of several databases work in one tenant, up to a number of secrets", tombstonesOfSeveral},
@@ -131,7 +131,7 @@ func erasedReplaysOnNodes(t *testing.T, e *env) {
 		first := e.record(t, byDomain("a.example"), key(k))
 		other.record(t, byDomain("b.example"), key("other "+k)) // so that it has looked for secrets before
 		e.eraseAccount(t, first.AccountID)
-		parallel(4, func(int) { other.wantErasedReplay(t, first, byDomain("a.example"), k) })
+		parallel(t, 4, func(int) { other.wantErasedReplay(t, first, byDomain("a.example"), k) })
 		e.node().wantErasedReplay(t, first, byDomain("a.example"), k)
 	}
 }

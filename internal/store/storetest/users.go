@@ -18,7 +18,7 @@ var users = []guarantee{
 	{"names of users are found together, with their tenants", userNames},
 	{"operators are users of no tenant, and users of another tenant are NotFound", usersOfOthers},
 	{"a repeated request creates one user", userMadeOnce},
-	{"a tenant has one user for a subject of an identity provider, and a limited number of users", usersBounded},
+	{concurrent + "a tenant has one user for a subject of an identity provider, and a limited number of users", usersBounded},
 	{"a failed precondition leaves a user unchanged", userRefused},
 }
 
@@ -175,7 +175,7 @@ func usersBounded(t *testing.T, e *env) {
 			storedID(e.tenant), storedID(atrium.NewID[atrium.UserID]()), strconv.Itoa(i), "viewer", "", "", int64(0), int64(0))
 	}
 	made := make([]error, 4)
-	parallel(4, func(i int) { made[i] = known(e, fmt.Sprint("last ", i)) })
+	parallel(t, 4, func(i int) { made[i] = known(e, fmt.Sprint("last ", i)) })
 	full := 0
 	for _, err := range made {
 		if err != nil {

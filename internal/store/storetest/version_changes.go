@@ -16,10 +16,10 @@ import (
 
 var versionChanges = []guarantee{
 	{"a version is stored byte for byte and immutable", versionAsMade},
-	{"concurrent versions have consecutive numbers without duplicates", versionNumbersTogether},
+	{concurrent + "versions have consecutive numbers without duplicates", versionNumbersTogether},
 	{"an audience has one published version, which can be an earlier one", versionPublished},
 	{"an archived version cannot be published, and a published one cannot be archived", versionArchived},
-	{"of a concurrent publication and archival of a version, one is refused", versionRaced},
+	{concurrent + "of a concurrent publication and archival of a version, one is refused", versionRaced},
 	{"deleted pages and archived audiences and versions can be read and get no new versions", versionsOfArchived},
 	{"only the newest versions and the published one are kept", versionsKept},
 	{"the number of a deleted version is not reused", numberNeverAgain},
@@ -114,7 +114,7 @@ func versionAsMade(t *testing.T, e *env) {
 
 func versionNumbersTogether(t *testing.T, e *env) {
 	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
-	e.onTwoNodes(func(e *env, i int) {
+	e.onTwoNodes(t, func(e *env, i int) {
 		for range 3 {
 			e.createVersion(t, u, strconv.Itoa(i))
 		}
@@ -185,7 +185,7 @@ func versionRaced(t *testing.T, e *env) {
 	for range 6 {
 		v := e.createVersion(t, u, `1`)
 		var published, archived error
-		parallel(2, func(i int) {
+		parallel(t, 2, func(i int) {
 			if i == 0 {
 				_, published = e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, v.Number, accept)
 			} else {
