@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 GO ?= go
 BIN := bin
+BINARY ?= $(BIN)/atrium
 TOOLS := $(GO) tool -modfile=tools/go.mod
 export CGO_ENABLED ?= 0
 
@@ -12,7 +13,7 @@ help: ## List the targets
 
 .PHONY: build
 build: ## Build the static binary bin/atrium
-	$(GO) build -trimpath -buildvcs=auto -o $(BIN)/atrium ./cmd/atrium
+	$(GO) build -trimpath -buildvcs=auto -ldflags='-s -w' -o $(BINARY) ./cmd/atrium
 
 .PHONY: run
 run: build ## Build and start the service with a demo tenant; prints an API key and example commands
@@ -34,6 +35,7 @@ test-all: prepare lint-prepare ## Run all tests: also all PostgreSQL configurati
 	scripts/test -all
 	cd bench && $(GO) test ./...
 	cd examples && $(GO) test .
+	cd tools/packages && $(GO) test ./...
 	$(MAKE) --no-print-directory fuzz FUZZTIME=1s
 
 .PHONY: screenshots
@@ -78,14 +80,15 @@ verify: ## Check that go.mod is tidy, that modules match go.sum, and that the st
 	cd bench && $(GO) mod tidy -diff
 	cd bench/pocketbase && $(GO) mod tidy -diff
 	cd tools/supply && $(GO) mod tidy -diff
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -o $(BIN)/atrium ./cmd/atrium
+	cd tools/packages && $(GO) mod tidy -diff
+	$(MAKE) --no-print-directory build
 
 .PHONY: supply
 supply: ## Check the licenses and known vulnerabilities of the modules in the binary
 	scripts/supply
 
 .PHONY: dist
-dist: ## Build a release in dist: reproducible binaries, SBOMs, licenses, checksums
+dist: ## Build a release in dist: reproducible binaries, packages, images, SBOMs, licenses, checksums
 	scripts/dist
 
 .PHONY: crash

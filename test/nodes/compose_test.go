@@ -4,9 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,7 +17,8 @@ import (
 	"atrium/test/nodes"
 )
 
-// composition has the members that deploy/compose.yaml may have. Any other is a mistake.
+// composition has the members of deploy/compose.yaml that the tests read. tools/packages checks the file by
+// the compose specification.
 type composition struct {
 	Node     composed            `yaml:"x-node"`
 	Services map[string]composed `yaml:"services"`
@@ -37,10 +36,6 @@ type composition struct {
 }
 
 type composed struct {
-	Build *struct {
-		Context    string `yaml:"context"`
-		Dockerfile string `yaml:"dockerfile"`
-	} `yaml:"build"`
 	Image           string            `yaml:"image"`
 	Command         []string          `yaml:"command"`
 	Environment     map[string]string `yaml:"environment"`
@@ -86,9 +81,7 @@ func (c *composed) needs(t *testing.T) (names []string) {
 
 func readComposition(t *testing.T) (c composition) {
 	t.Helper()
-	decoder := yaml.NewDecoder(strings.NewReader(string(nodes.Deployed(t, "compose.yaml"))))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&c); err != nil {
+	if err := yaml.Unmarshal(nodes.Deployed(t, "compose.yaml"), &c); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -186,58 +179,5 @@ func TestComposeFileUsesExistingSettings(t *testing.T) {
 	}
 	if settings.ShutdownDelay == 0 {
 		t.Error("nodes stop before HAProxy notices")
-	}
-}
-
-func TestImageCopiesFilesOfTheBuild(t *testing.T) {
-	c := readComposition(t)
-	build := c.Services["node1"].Build
-	if build == nil {
-		t.Fatal("node1 is not built")
-	}
-	root := filepath.Join("..", "..")
-	if build.Context != ".." {
-		t.Fatalf("the context is %q, not the project", build.Context)
-	}
-	dockerfile, err := os.ReadFile(filepath.Join(root, build.Dockerfile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var words, owned []string
-	values := map[string]string{} // the last of each instruction
-	for line := range strings.Lines(string(dockerfile)) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		instruction, rest, _ := strings.Cut(line, " ")
-		words = append(words, instruction)
-		values[instruction] = rest
-		if instruction != "COPY" {
-			continue
-		}
-		if copied, ok := strings.CutPrefix(rest, "--from=files "); !ok && rest != "bin/atrium /atrium" {
-			t.Errorf("COPY %s: the build does not create it", rest)
-		} else if path, ok := strings.CutPrefix(copied, "--chown=65534:65534 /files"); ok {
-			made, to, _ := strings.Cut(path, " ")
-			if made != to || !strings.Contains(values["RUN"], " /files"+made) {
-				t.Errorf("COPY %s: RUN %s", rest, values["RUN"])
-			}
-			owned = append(owned, to)
-		}
-	}
-	data := values["VOLUME"]
-	if values["USER"] != "65534:65534" || !slices.Equal(owned, []string{"/tmp", data}) || values["ENV"] != "ATRIUM_DATABASE=sqlite:"+data+"/atrium.db" {
-		t.Errorf("the user %s owns %v, the volume is %s, and it has %s", values["USER"], owned, data, values["ENV"])
-	}
-	if want := []string{"FROM", "RUN", "FROM", "COPY", "COPY", "COPY", "COPY", "USER", "ENV", "VOLUME", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT", "CMD"}; !slices.Equal(words, want) {
-		t.Errorf("the instructions are %v, want %v", words, want)
-	}
-	if !strings.Contains(string(made), "-o $(BIN)/atrium ./cmd/atrium") {
-		t.Error("make build leaves no bin/atrium")
 	}
 }

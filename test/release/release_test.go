@@ -68,7 +68,7 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("has the checksums of its files", func(t *testing.T) {
 		sums := string(read(t, filepath.Join(dist, "SHA256SUMS")))
-		for _, file := range []string{name, name + ".cdx.json"} {
+		for _, file := range []string{name, name + ".cdx.json", name + ".tar.gz", name + ".deb", name + ".rpm", "atrium-image-" + runtime.GOARCH + ".tar", "atrium-image.tar"} {
 			if line := fmt.Sprintf("%x  %s\n", sha256.Sum256(read(t, filepath.Join(dist, file))), file); !strings.Contains(sums, line) {
 				t.Errorf("SHA256SUMS has no line %q", line)
 			}
@@ -106,6 +106,24 @@ func TestRelease(t *testing.T) {
 		if !bytes.Contains(read(t, filepath.Join(dist, "man", "atrium.1")), []byte(".SH SYNOPSIS")) {
 			t.Error("man/atrium.1 has no synopsis")
 		}
+	})
+	t.Run("has an image that serves as an unprivileged user", func(t *testing.T) { testImage(t, dist) })
+	t.Run("has a deb package", func(t *testing.T) {
+		testPackage(t, dist, "deb", `
+install_version() { dpkg -i "$packages/$1.deb"; }
+remove() { dpkg -r atrium; }
+purge() {
+  dpkg -P atrium
+  [ ! -e /etc/atrium ]
+}
+`)
+	})
+	t.Run("has an rpm package", func(t *testing.T) {
+		testPackage(t, dist, "rpm", `
+install_version() { rpm -U --nodeps "$packages/$1.rpm"; } # rpm does not know the packages of this machine
+remove() { rpm -e atrium; }
+purge() { true; } # rpm has no other removal
+`)
 	})
 	t.Run("has the license of every module in the binary", func(t *testing.T) {
 		for _, path := range paths(info) {
