@@ -127,6 +127,75 @@ func TestLargeRangesAreEnteredFast(t *testing.T) {
 	})
 }
 
+// doubled returns an expression that, in the second iteration of a macro, makes a list of 40 lists, each of which is the
+// same list of 40 lists, and so on, and compares it with itself.
+func doubled(levels int) string {
+	forty := func(element string) string { return "[" + strings.Repeat(element+",", 39) + element + "]" }
+	source := "a == a"
+	for range levels {
+		source = "[" + forty("a") + "].all(p, [i == 0 ? [] : p].all(a, " + source + "))"
+	}
+	return "[0, 1].all(i, [i == 0 ? [] : " + forty("0") + "].all(a, " + source + "))"
+}
+
+// large returns a body with a list of 9000 elements, a map of 4000 and a text of 90 KB.
+func large() string {
+	var members strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&members, `,"k%d":1`, i)
+	}
+	return `{"list":[` + strings.Repeat("1,", 8999) + `1],"map":{` + members.String()[1:] + `},"text":"` + strings.Repeat("a", 90_000) + `"}`
+}
+
+func TestValuesThatMacrosMakeAreBounded(t *testing.T) {
+	for name, source := range map[string]string{
+		"lists": doubled(7),
+		"maps":  strings.NewReplacer("[a,", "[{1: a, 2: a},", ",a]", ",{'a': a}]").Replace(doubled(7)),
+		"texts": `[0, 1].all(i, [i == 0 ? "" : body.text].all(a, [` + strings.Repeat("a,", 900) + `a].join("").size() >= 0))`,
+	} {
+		within(t, 10*time.Second, name, func() {
+			if got, err := evaluate(t, source, large(), Bool); err == nil || !strings.Contains(err.Error(), "limit exceeded") {
+				t.Errorf("%s: %v, %v", name, got, err)
+			}
+		})
+	}
+}
+
+func TestWhatTakesTimeHasACost(t *testing.T) {
+	for _, source := range []string{
+		`[optional.of(body.list)].all(o, body.list.all(x, o == o))`,
+		`body.list.all(x, body.?list == body.?list)`,
+		`body.list.exists(x, body.map.exists_one(k, false))`,
+		`body.list.exists(x, body.list.filter(k, false).size() == 1)`,
+		`body.list.exists(x, body.list.map(k, false, 1).size() == 1)`,
+		`body.list.exists(x, [body.map].size() == 0)`,
+	} {
+		within(t, 10*time.Second, source, func() {
+			if got, err := evaluate(t, source, large(), Bool); err == nil || !strings.Contains(err.Error(), "limit exceeded") {
+				t.Errorf("%s: %v, %v", source, got, err)
+			}
+		})
+	}
+	for source, fault := range map[string]string{
+		`body.list.exists(x, [?body.list] == [])`:                                "column 27: an optional element must be an optional value",
+		`body.list.exists(x, {?"a": body.list} == {})`:                           "column 32: an optional element must be an optional value",
+		`has(google.protobuf.Struct{fields: body.map}.k1)`:                       "messages such as google.protobuf.Struct are not available",
+		`body.list.exists(x, google.protobuf.ListValue{values: body.list} == x)`: "messages such as google.protobuf.ListValue are not available",
+	} {
+		if err := compiles(t, source); err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+	for _, source := range []string{
+		`[?body.?list, ?optional.none()].size() == 1`, `{?"a": body.?list, ?"b": body.?none}.size() == 1`, `[body.map].size() == 1`,
+		`body.list.filter(x, x == 2).size() == 0`, `body.list.exists_one(x, x == 2) == false`, `body.?list == body.?list`,
+	} {
+		if got, err := evaluate(t, source, large(), Bool); err != nil || got != true {
+			t.Errorf("%s: %v, %v", source, got, err)
+		}
+	}
+}
+
 func TestSearchesTakeLinearTime(t *testing.T) {
 	text, part := strings.Repeat("a", 95_000), strings.Repeat("a", 47_000)
 	for _, search := range []func(text, part string){

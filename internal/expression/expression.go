@@ -114,8 +114,35 @@ func checkCalls(tree *ast.AST, issues *cel.Issues) {
 			}
 		}
 	}
+	for _, message := range ast.MatchDescendants(root, ast.KindMatcher(ast.StructKind)) {
+		issues.ReportErrorAtID(message.ID(), "messages such as %s are not available", shorten(message.AsStruct().TypeName()))
+	}
 	checkRegexps(root, issues)
 	checkKeys(root, issues)
+}
+
+// checkOptionals reports optional elements of lists and maps that may have no optional value, after the check of types:
+// each failure would print the value, whatever its size.
+func checkOptionals(tree *ast.AST, issues *cel.Issues) {
+	check := func(e ast.Expr) {
+		if tree.GetType(e.ID()).TypeName() != "optional_type" {
+			issues.ReportErrorAtID(e.ID(), "an optional element must be an optional value, such as body.?name")
+		}
+	}
+	for _, e := range ast.MatchDescendants(ast.NavigateAST(tree), ast.AllMatcher()) {
+		switch e.Kind() {
+		case ast.ListKind:
+			for _, i := range e.AsList().OptionalIndices() {
+				check(e.AsList().Elements()[i])
+			}
+		case ast.MapKind:
+			for _, entry := range e.AsMap().Entries() {
+				if entry.AsMapEntry().IsOptional() {
+					check(entry.AsMapEntry().Value())
+				}
+			}
+		}
+	}
 }
 
 // checkRegexps reports the calls of matches whose regular expressions take long to compile.
@@ -209,6 +236,13 @@ func costsOf(tree *ast.AST) costs {
 }
 
 func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
+	if function == (construction{}).Function() {
+		cost := unitsOf(result) / 10
+		if cost > maxMemory/10 {
+			cost = MaxCost + 1 // the limit of memory measures only some values in macros
+		}
+		return &cost
+	}
 	cost := 1 + unitsOf(result)
 	for _, arg := range args {
 		cost += unitsOf(arg)
@@ -231,7 +265,7 @@ func unitsOf(v ref.Val) uint64 {
 		return uint64(len(v)) / 10
 	case types.Bytes:
 		return uint64(len(v)) / 10
-	case traits.Lister, traits.Mapper:
+	case traits.Lister, traits.Mapper, *types.Optional:
 		return uint64(calculator.AggregateSize(v))
 	}
 	return 0
@@ -284,6 +318,10 @@ func (l *Language) Compile(source string, results ...Type) (*Program, error) {
 	if issues.Err() != nil {
 		return nil, newError(issues)
 	}
+	issues = cel.NewIssuesWithSourceInfo(common.NewErrors(parsed.Source()), compiled.NativeRep().SourceInfo())
+	if checkOptionals(compiled.NativeRep(), issues); issues.Err() != nil {
+		return nil, newError(issues)
+	}
 	kind := compiled.OutputType()
 	if kind.TypeName() == "optional_type" && len(kind.Parameters()) == 1 {
 		kind = kind.Parameters()[0]
@@ -294,7 +332,7 @@ func (l *Language) Compile(source string, results ...Type) (*Program, error) {
 	}
 	var err error
 	if p.program, err = l.env.Program(compiled, cel.CostTracking(costsOf(p.tree)), cel.CostLimit(MaxCost), cel.MemoryLimit(maxMemory),
-		cel.MemoryTracking(types.MemoryTrackerSampleInterval(measured)), cel.OptimizeRegex(interpreter.MatchesRegexOptimization)); err != nil {
+		cel.CustomDecoratorV2(decorator(p.tree)), cel.MemoryTracking(types.MemoryTrackerSampleInterval(measured)), cel.OptimizeRegex(interpreter.MatchesRegexOptimization)); err != nil {
 		return nil, &Error{[]Fault{{1, 1, shorten(err.Error())}}}
 	}
 	return p, nil
