@@ -94,6 +94,8 @@ func TestRegularExpressionsCompileFast(t *testing.T) {
 		"several flags":  `"x".matches("(?s-U)a(?sim:[` + strings.Repeat(wide, 300) + `])")`,
 		"code points":    `"x".matches("(?i)[` + strings.Repeat("B-𞥂", 300) + `]")`,
 		"several calls":  strings.Repeat(`"x".matches("(?i)`+strings.Repeat("["+wide+"]", 4)+`") || `, 9) + "true",
+		"tables":         `"x".matches(r"[` + strings.Repeat(`\pL`, 1300) + `]")`,
+		"other tables":   strings.Repeat(`"x".matches(r"(?i)[^`+strings.Repeat(`\P{Lu}\pN`, 30)+`]") || `, 9) + "true",
 		"a literal name": `"x".matches("(?P<i>a)(?i)[` + strings.Repeat(wide, 300) + `]")`,
 	} {
 		within(t, 10*time.Second, name, func() {
@@ -103,7 +105,7 @@ func TestRegularExpressionsCompileFast(t *testing.T) {
 		})
 	}
 	for _, source := range []string{
-		`"x".matches("(?i)^[a-z0-9_.+-]+@[a-z0-9-]+\\.[a-z]{2,}$")`, `"x".matches("(?i)[à-ÿ][À-Ý]")`, `"x".matches("(?P<i>a)[` + strings.Repeat("à-ÿ", 20) + `]")`,
+		`"x".matches("(?i)^[a-z0-9_.+-]+@[a-z0-9-]+\\.[a-z]{2,}$")`, `"x".matches("(?i)[à-ÿ][À-Ý]")`, `"x".matches(r"(?i)^[\pL\pN]+( [\p{Lu}\PM]+)*$")`, `"x".matches("(?P<i>a)[` + strings.Repeat("à-ÿ", 20) + `]")`,
 	} {
 		if err := compiles(t, source); err != nil {
 			t.Errorf("%s: %v", source, err)

@@ -36,6 +36,7 @@ const (
 	maxRegexp = 200 // instructions of a compiled regular expression
 	maxCalls  = 10  // of matches: compiling a regular expression takes milliseconds
 	maxRanges = 10  // of characters beyond ASCII in regular expressions that ignore case: each takes milliseconds
+	maxTables = 20  // of Unicode in regular expressions, such as \pL: each has hundreds of ranges
 	maxKeys   = 4   // maps whose keys are computed: each can double the size of a type
 )
 
@@ -147,7 +148,7 @@ func checkOptionals(tree *ast.AST, issues *cel.Issues) {
 
 // checkRegexps reports the calls of matches whose regular expressions take long to compile.
 func checkRegexps(root ast.NavigableExpr, issues *cel.Issues) {
-	ranges := 0
+	ranges, tables := 0, 0
 	for i, call := range ast.MatchDescendants(root, ast.FunctionMatcher("matches")) {
 		if i == maxCalls {
 			issues.ReportErrorAtID(call.ID(), "the function matches can be called %d times at most", maxCalls)
@@ -161,6 +162,10 @@ func checkRegexps(root ast.NavigableExpr, issues *cel.Issues) {
 		if !ok {
 			issues.ReportErrorAtID(call.ID(), "the regular expression of matches must be a literal")
 			continue
+		}
+		if tables += strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`); tables > maxTables {
+			issues.ReportErrorAtID(call.ID(), "regular expressions can have %d classes such as \\pL at most", maxTables)
+			break
 		}
 		if ranges += foldedRanges(pattern); ranges > maxRanges {
 			issues.ReportErrorAtID(call.ID(), "regular expressions that ignore case can have %d ranges of characters beyond ASCII at most", maxRanges)
