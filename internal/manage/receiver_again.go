@@ -88,7 +88,7 @@ func (m *mapper) run(ctx context.Context, deliveries []atrium.QuarantinedDeliver
 			break
 		}
 	}
-	if faultErr := m.Store.SetQuarantineFaults(ctx, m.receiver.TenantID, m.receiver.ID, faults); faultErr != nil {
+	if faultErr := m.Store.SetQuarantineFaults(ctx, m.change, m.receiver.ID, faults); faultErr != nil {
 		return 0, faultErr
 	}
 	return done, err

@@ -31,6 +31,7 @@ const Path = "/in/{receiver_id}"
 const (
 	timeout   = 20 * time.Second // for the database, once the body has arrived; providers wait 3 to 30 seconds
 	heavyBody = 4 << 10          // bytes above which a body is verified as heavy work; a mapping can cost much for any
+	largeBody = 16 << 10         // bytes above which storing a body in quarantine is a large change
 )
 
 // A Quarantine stores verified deliveries that cannot be mapped: a *store.Store.
@@ -337,6 +338,12 @@ func (q *request) submit(ctx context.Context, drafts []*atrium.Draft, made *repl
 
 // quarantine stores a delivery that cannot be mapped.
 func (q *request) quarantine(ctx context.Context, fault error) (made reply, err error) {
+	// The transactions of a receiver wait for each other, and on PostgreSQL each one that waits has a connection.
+	release, err := q.API.Limits.AdmitChange(ctx, q.w, q.receiver.TenantID, len(q.sent.Body) > largeBody)
+	if err != nil {
+		return made, err
+	}
+	defer release()
 	err = q.Quarantine.Quarantine(ctx, atrium.QuarantinedDelivery{
 		ID: atrium.NewID[atrium.QuarantinedID](), TenantID: q.receiver.TenantID, ReceiverID: q.receiver.ID, ReceivedAt: atrium.At(q.sent.Now),
 		Headers: q.sent.Headers, Query: q.sent.Query, Body: q.sent.Body, BodyBytes: int64(len(q.sent.Body)), Fault: fault.Error(),

@@ -405,6 +405,29 @@ func TestRequestsAreLimited(t *testing.T) {
 	want(t, ask(large), http.StatusRequestEntityTooLarge, "65536 bytes")
 }
 
+func TestQuarantineHasAShareOfTheChangesOfItsTenant(t *testing.T) {
+	f, _ := newFake(atrium.ProviderGitHub, atrium.Mapping{Domain: "body.missing"})
+	bounds := limit.SemaphoreBounds{Slots: 2, Waiting: 1, Timeout: time.Millisecond}
+	limits := rest.Limits{Changes: limit.NewSemaphore[atrium.TenantID](bounds), LargeChanges: limit.NewSemaphore[atrium.TenantID](bounds)}
+	h := f.handler(limits)
+	small, large := "{}", `{"a":"`+strings.Repeat("a", 16<<10)+`"}`
+	for body, slots := range map[string]*limit.Semaphore[atrium.TenantID]{small: limits.Changes, large: limits.LargeChanges} {
+		if err := slots.Acquire(t.Context(), tenant); err != nil {
+			t.Fatal(err)
+		}
+		stored := len(f.quarantined)
+		want(t, send(h, github(body, "push", "d")), http.StatusServiceUnavailable, "")
+		if len(f.quarantined) != stored {
+			t.Error("a delivery was stored while the tenant had its share of changes")
+		}
+		slots.Release(tenant)
+		want(t, send(h, github(body, "push", "d")), http.StatusAccepted, "")
+		if held := slots.Held(); held != 0 {
+			t.Errorf("%d slots are held afterwards", held)
+		}
+	}
+}
+
 func TestReceiverInUseIsServedWhenItsClientHasGuessedOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := newFake(atrium.ProviderGitHub, atrium.Mapping{})

@@ -90,20 +90,25 @@ func (r *Request) AcquireChange(ctx context.Context, large bool) (release func()
 	if r.stream != nil {
 		r.stream.pause() // until the next Write
 	}
-	slots := r.limits.Changes
+	return r.limits.AdmitChange(ctx, r.writer, r.tenant, large)
+}
+
+// AdmitChange is Request.AcquireChange for an open handler, which holds no slot for heavy work.
+func (l *Limits) AdmitChange(ctx context.Context, w http.ResponseWriter, tenant atrium.TenantID, large bool) (release func(), err error) {
+	slots := l.Changes
 	if large {
-		slots = r.limits.LargeChanges
+		slots = l.LargeChanges
 	}
-	if err := admit(ctx, r.writer, slots, r.tenant); err != nil {
+	if err := admit(ctx, w, slots, tenant); err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	return func() {
 		if took := time.Since(began); large && took > longChange {
-			time.AfterFunc(pauseFactor*took, func() { slots.Release(r.tenant) })
+			time.AfterFunc(pauseFactor*took, func() { slots.Release(tenant) })
 			return
 		}
-		slots.Release(r.tenant)
+		slots.Release(tenant)
 	}, nil
 }
 

@@ -374,20 +374,24 @@ func firstIDs(query kernel.QueryFunc, q *kernel.SelectBuilder) (ids []atrium.Qua
 	return ids, err
 }
 
+var setFaults = engine.NewBatch(`UPDATE quarantine SET fault = batch.fault FROM batch
+	WHERE quarantine.tenant_id = batch.tenant_id AND quarantine.receiver_id = batch.receiver_id AND quarantine.quarantined_id = batch.quarantined_id
+	AND quarantine.fault <> batch.fault`,
+	"tenant_id bytea", "receiver_id bytea", "quarantined_id bytea", "fault text")
+
 // SetQuarantineFaults stores why deliveries of a receiver could not be mapped when it was tried again.
-func (s *Store) SetQuarantineFaults(ctx context.Context, tenant atrium.TenantID, receiver atrium.ReceiverID, faults map[atrium.QuarantinedID]string) error {
+func (s *Store) SetQuarantineFaults(ctx context.Context, c atrium.Change, receiver atrium.ReceiverID, faults map[atrium.QuarantinedID]string) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return s.db.Write(engine.ForTenant(ctx, string(tenant)), func(tx engine.Tx) error {
+	var rows []engine.Args
+	for _, id := range slices.Sorted(maps.Keys(faults)) { // so that two calls do not deadlock
+		rows = append(rows, engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(receiver), kernel.IDArg(id), faults[id]})
+	}
+	return kernel.WriteLarge(ctx, s.db, c, func(tx engine.Tx) error {
 		tx.Invalidate()
-		for _, id := range slices.Sorted(maps.Keys(faults)) {
-			if _, err := tx.Exec("UPDATE quarantine SET fault = $1 WHERE tenant_id = $2 AND receiver_id = $3 AND quarantined_id = $4",
-				faults[id], kernel.IDArg(tenant), kernel.IDArg(receiver), kernel.IDArg(id)); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := tx.Batch(setFaults, rows, nil)
+		return err
 	})
 }
 

@@ -138,7 +138,7 @@ func quarantineStored(t *testing.T, e *env) {
 	if !reflect.DeepEqual(oldest, want) {
 		t.Errorf("the oldest are %+v\nwant %+v", oldest, want)
 	}
-	if err := e.SetQuarantineFaults(t.Context(), e.tenant, r.ID, map[atrium.QuarantinedID]string{d.ID: "no domain"}); err != nil {
+	if err := e.SetQuarantineFaults(t.Context(), e.change(), r.ID, map[atrium.QuarantinedID]string{d.ID: "no domain"}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := e.QuarantinedDelivery(t.Context(), e.tenant, r.ID, d.ID); err != nil || got.Fault != "no domain" {
