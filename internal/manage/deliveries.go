@@ -287,8 +287,11 @@ type replayCheck struct {
 // maxCheckedEvents is the number of events of a range that a check examines.
 const maxCheckedEvents = 10_000
 
-// maxCheckTime is how long a check evaluates a filter, with a processor that it occupies.
+// maxCheckTime is how long a check takes, with what it waits for.
 const maxCheckTime = 5 * time.Second
+
+// checkSlice is how long a check occupies a processor before others of its tenant, and other tenants, may.
+const checkSlice = 50 * time.Millisecond
 
 // checkReplay counts the events of a range that a replay would deliver, without delivering any.
 func (a *API) checkReplay(ctx context.Context, r *rest.Request, w atrium.Webhook, p atrium.Replay) (rest.Response, error) {
@@ -298,57 +301,70 @@ func (a *API) checkReplay(ctx context.Context, r *rest.Request, w atrium.Webhook
 	if p.From > p.To {
 		return rest.Response{Body: replayCheck{From: p.From, To: p.To}}, nil
 	}
-	release, err := r.AcquireHeavy(ctx)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	defer release()
 	count := a.countSelected
 	if p.FailedOnly {
 		count = a.countFailed
 	}
-	found, more, err := count(ctx, w, p)
+	found, more, err := count(ctx, r, w, p)
 	return rest.Response{Body: replayCheck{p.From, p.To, found, more}}, err
 }
 
 // countSelected counts the events of a range that a webhook selects.
-func (a *API) countSelected(ctx context.Context, w atrium.Webhook, p atrium.Replay) (n int, more bool, err error) {
-	selection, ends := delivery.NewSelection(&w), time.Now().Add(maxCheckTime)
+func (a *API) countSelected(ctx context.Context, r *rest.Request, w atrium.Webhook, p atrium.Replay) (n int, more bool, err error) {
+	var selection *delivery.Selection
+	ends, page := time.Now().Add(maxCheckTime), int64(atrium.MaxEventPage)
 	for at, examined := p.From-1, 0; at < p.To; {
-		if examined >= maxCheckedEvents {
+		if examined >= maxCheckedEvents || time.Now().After(ends) { // the filter is costly
 			return n, true, nil
 		}
-		events, err := a.Store.Events(ctx, w.TenantID, at, int(min(p.To-at, atrium.MaxEventPage)))
-		if err != nil || len(events) == 0 {
-			return n, false, expiredEvents(err)
-		}
-		for i := range events {
-			if time.Now().After(ends) { // the filter is costly
-				return n, true, nil
+		count := 0
+		err := r.Heavily(ctx, func() error {
+			began := time.Now()
+			if selection == nil {
+				selection = delivery.NewSelection(&w)
 			}
-			body, err := eventBody(&events[i])
+			events, err := a.Store.Events(ctx, w.TenantID, at, int(min(p.To-at, page)))
 			if err != nil {
-				return n, false, err
+				return expiredEvents(err)
 			}
-			if selected, _ := selection.Selects(&events[i], body); selected {
-				n++
+			for i := range events {
+				if i > 0 && time.Since(began) > checkSlice {
+					break
+				}
+				body, err := eventBody(&events[i])
+				if err != nil {
+					return err
+				}
+				if selected, _ := selection.Selects(&events[i], body); selected {
+					n++
+				}
+				count, at = count+1, events[i].Position
 			}
+			if page = min(2*page, atrium.MaxEventPage); count < len(events) {
+				page = int64(count)
+			}
+			return nil
+		})
+		if err != nil || count == 0 {
+			return n, false, err
 		}
-		examined += len(events)
-		at = events[len(events)-1].Position
+		examined += count
 	}
 	return n, false, nil
 }
 
 // countFailed counts the failed deliveries of a range.
-func (a *API) countFailed(ctx context.Context, w atrium.Webhook, p atrium.Replay) (n int, more bool, err error) {
+func (a *API) countFailed(ctx context.Context, r *rest.Request, w atrium.Webhook, p atrium.Replay) (n int, more bool, err error) {
 	after := &atrium.Position{Key: p.To + 1}
 	for after != nil {
 		if n >= maxCheckedEvents {
 			return n, true, nil
 		}
 		var found []atrium.Delivery
-		if found, after, err = a.Store.Deliveries(ctx, w.TenantID, w.ID, atrium.DeliveryFilter{State: atrium.DeliveryFailed}, after, atrium.MaxEventPage); err != nil {
+		if err := r.Heavily(ctx, func() (err error) {
+			found, after, err = a.Store.Deliveries(ctx, w.TenantID, w.ID, atrium.DeliveryFilter{State: atrium.DeliveryFailed}, after, atrium.MaxEventPage)
+			return err
+		}); err != nil {
 			return n, false, err
 		}
 		for _, d := range found {
