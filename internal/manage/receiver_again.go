@@ -97,8 +97,8 @@ func (m *mapper) run(ctx context.Context, deliveries []atrium.QuarantinedDeliver
 // one maps a delivery. It does nothing if the delivery is gone: another request has mapped it, or it was deleted.
 func (m *mapper) one(ctx context.Context, d *atrium.QuarantinedDelivery) error {
 	var results []mapping.Result
-	if err := m.r.Heavily(ctx, func() (err error) {
-		results, err = m.mapping.Map(&mapping.Delivery{Headers: d.Headers, Query: d.Query, Body: d.Body}, m.maxPayload())
+	if err := m.r.HeavilyPausing(ctx, func(pause func() error) (err error) {
+		results, err = m.mapping.Map(&mapping.Delivery{Headers: d.Headers, Query: d.Query, Body: d.Body}, m.maxPayload(), pause)
 		return err
 	}); err != nil {
 		return err

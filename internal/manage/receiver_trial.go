@@ -135,10 +135,10 @@ func (a *API) verifyTrial(ctx context.Context, found *atrium.Receiver, trial *re
 
 // mapTrial returns what the elements of a delivery become, or why it cannot be mapped.
 func (a *API) mapTrial(ctx context.Context, r *rest.Request, found *atrium.Receiver, sent *provider.Request) (results []mapping.Result, fault string, err error) {
-	err = r.Heavily(ctx, func() error {
+	err = r.HeavilyPausing(ctx, func(pause func() error) error {
 		compiled, err := mapping.Compile(found.ID, &found.ReceiverSpec)
 		if err == nil {
-			results, err = compiled.Map(&mapping.Delivery{Headers: sent.Headers, Query: sent.Query, Body: sent.Body}, a.maxPayload())
+			results, err = compiled.Map(&mapping.Delivery{Headers: sent.Headers, Query: sent.Query, Body: sent.Body}, a.maxPayload(), pause)
 		}
 		_, uncompiled := errors.AsType[*mapping.Error](err)
 		if _, unmapped := errors.AsType[*mapping.Fault](err); unmapped || uncompiled {

@@ -21,7 +21,7 @@ func BenchmarkMapSizes(b *testing.B) {
 		b.Run(fmt.Sprintf("elements=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := m.Map(&d, maxPayload); err != nil {
+				if _, err := m.Map(&d, maxPayload, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

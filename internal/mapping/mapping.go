@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"atrium"
 	"atrium/internal/canonical"
@@ -143,23 +144,30 @@ func (f *Fault) Error() string {
 	return atrium.Shorten(maxFault, atrium.Printable(b.String()))
 }
 
+// slice is how long Map evaluates expressions before it calls pause.
+const slice = 50 * time.Millisecond
+
 // Map returns what the elements of a delivery become, in order. maxPayload is the maximum number of bytes of a payload. A
-// delivery is mapped completely or not at all: an error is a *Fault.
-func (m *Mapping) Map(d *Delivery, maxPayload int) ([]Result, error) {
+// delivery is mapped completely or not at all: an error is a *Fault, or one of pause. Map calls pause, unless it is nil, between
+// two expressions when it has used a processor for some time, so that others can.
+func (m *Mapping) Map(d *Delivery, maxPayload int, pause func() error) ([]Result, error) {
 	elements, fault := d.split(maxPayload)
 	if fault != nil {
 		return nil, fault
 	}
 	variables := map[string]any{"headers": d.headers(), "query": d.query()}
-	results, used, left := make([]Result, len(elements.payloads)), map[string]int{}, maxCost
+	results, used, left, began := make([]Result, len(elements.payloads)), map[string]int{}, maxCost, time.Now()
 	for i, payload := range elements.payloads {
 		body, err := decode(payload)
 		if err != nil {
 			return nil, &Fault{elements.number(i), "", err.Error()}
 		}
 		variables["body"] = body
-		e := evaluation{m, variables, &left, nil}
+		e := evaluation{Mapping: m, variables: variables, left: &left, began: &began, pause: pause}
 		results[i] = e.run(payload, used)
+		if e.err != nil {
+			return nil, e.err
+		}
 		if e.fault != nil {
 			e.fault.Element = elements.number(i)
 			return nil, e.fault
@@ -172,8 +180,11 @@ func (m *Mapping) Map(d *Delivery, maxPayload int) ([]Result, error) {
 type evaluation struct {
 	*Mapping
 	variables map[string]any
-	left      *int   // of maxCost
-	fault     *Fault // the first one
+	left      *int         // of maxCost
+	began     *time.Time   // when it began, or pause last returned
+	pause     func() error // nil for none
+	err       error        // of pause
+	fault     *Fault       // the first one
 }
 
 func (e *evaluation) fail(member int, detail string) {
@@ -185,8 +196,14 @@ func (e *evaluation) fail(member int, detail string) {
 // value evaluates a member. It returns nil for one without an expression, and after a fault.
 func (e *evaluation) value(member int) any {
 	program := e.programs[member]
-	if program == nil || e.fault != nil {
+	if program == nil || e.fault != nil || e.err != nil {
 		return nil
+	}
+	if e.pause != nil && time.Since(*e.began) > slice {
+		if e.err = e.pause(); e.err != nil {
+			return nil
+		}
+		*e.began = time.Now()
 	}
 	result, cost, err := program.Eval(e.variables)
 	if *e.left -= cost; err == nil && *e.left < 0 {

@@ -32,7 +32,7 @@ func compiled(t testing.TB, p atrium.ReceiverProvider, m atrium.Mapping) *Mappin
 // one maps a delivery with one element.
 func one(t *testing.T, m *Mapping, body string, headers ...atrium.Header) Result {
 	t.Helper()
-	results, err := m.Map(&Delivery{Headers: headers, Query: "a=1&a=2&b=%20", Body: []byte(body)}, maxPayload)
+	results, err := m.Map(&Delivery{Headers: headers, Query: "a=1&a=2&b=%20", Body: []byte(body)}, maxPayload, nil)
 	if err != nil || len(results) != 1 {
 		t.Fatalf("%.200s: %v, %v", body, results, err)
 	}
@@ -113,7 +113,7 @@ func TestDeliveriesOfProvidersAreMapped(t *testing.T) {
 func TestSamplesOfProvidersAreMapped(t *testing.T) {
 	for _, name := range atrium.ReceiverProviders() {
 		headers, body := provider.Of(name).Sample()
-		results, err := compiled(t, name, atrium.Mapping{}).Map(&Delivery{Headers: headers, Body: body}, maxPayload)
+		results, err := compiled(t, name, atrium.Mapping{}).Map(&Delivery{Headers: headers, Body: body}, maxPayload, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -151,7 +151,7 @@ func TestDefaultMappingsTakeLargeAndStrangeBodies(t *testing.T) {
 			`{"data":"","event":"e","customer":"c","traits":1,"context":1,"entry":[],"organization":"o","email":[],"properties":"","form":{}}`,
 			`{"data":{"object":{}},"customer":{"email":{}},"traits":{"email":[]},"entry":[null]}`,
 		} {
-			if results, err := m.Map(&Delivery{Body: []byte(body)}, maxPayload); err != nil || len(results) != 1 {
+			if results, err := m.Map(&Delivery{Body: []byte(body)}, maxPayload, nil); err != nil || len(results) != 1 {
 				t.Errorf("%s: %.200s: %v", p, body, err)
 			}
 		}
@@ -193,7 +193,7 @@ func TestResultsAreThoseOfTheExpressions(t *testing.T) {
 		`{"keep":true,"name":"","email":"","at":true}`:                       "occurredAt: line 1, column 1: the result must be a text or an int or a double or null, not bool",
 		`{"keep":true,"name":"","email":"","id":1.5}`:                        "eventId: line 1, column 1: the result must be a text or an int or null, not double",
 	} {
-		_, err := m.Map(&Delivery{Headers: headers, Query: "a=1&b=", Body: []byte(body)}, maxPayload)
+		_, err := m.Map(&Delivery{Headers: headers, Query: "a=1&b=", Body: []byte(body)}, maxPayload, nil)
 		if f, ok := errors.AsType[*Fault](err); !ok || !strings.HasPrefix(f.Error(), fault) {
 			t.Errorf("%s: %v, want %s", body, err, fault)
 		}
@@ -239,7 +239,7 @@ func TestAddressesOfPublicMailProvidersNameNoAccount(t *testing.T) {
 func TestElementsOfAnArrayAreMappedTogether(t *testing.T) {
 	m := compiled(t, atrium.ProviderToken, atrium.Mapping{EventID: `body.?id`, Type: `body.type`})
 	deliver := func(body string) (keys []string, payloads []string, err error) {
-		results, err := m.Map(&Delivery{Body: []byte(body)}, maxPayload)
+		results, err := m.Map(&Delivery{Body: []byte(body)}, maxPayload, nil)
 		for _, r := range results {
 			keys, payloads = append(keys, strings.TrimPrefix(r.IdempotencyKey, "in:"+string(receiver)+":")), append(payloads, string(r.Payload))
 		}
@@ -310,12 +310,12 @@ func TestFormsBecomeObjects(t *testing.T) {
 		}
 	}
 	for _, body := range []string{"a=%zz", "a;b", "payload=%7B%22a%22%3A1%2C%22a%22%3A2%7D", "a=\xff"} {
-		if results, err := m.Map(&Delivery{Headers: []atrium.Header{form}, Body: []byte(body)}, maxPayload); err == nil {
+		if results, err := m.Map(&Delivery{Headers: []atrium.Header{form}, Body: []byte(body)}, maxPayload, nil); err == nil {
 			t.Errorf("%q: %s", body, results[0].Payload)
 		}
 	}
 	long := "a=" + strings.Repeat("b", 1000)
-	if _, err := m.Map(&Delivery{Headers: []atrium.Header{form}, Body: []byte(long)}, 1500); err == nil || !strings.Contains(err.Error(), "more than 1500 bytes") {
+	if _, err := m.Map(&Delivery{Headers: []atrium.Header{form}, Body: []byte(long)}, 1500, nil); err == nil || !strings.Contains(err.Error(), "more than 1500 bytes") {
 		t.Error(err)
 	}
 }
@@ -323,12 +323,29 @@ func TestFormsBecomeObjects(t *testing.T) {
 func TestCostOfADeliveryIsBounded(t *testing.T) {
 	m := compiled(t, atrium.ProviderToken, atrium.Mapping{Name: `body.l.all(a, body.l.all(b, a == b)) ? "" : ""`})
 	element := `{"l":[` + strings.Repeat("1,", 80) + `1]}`
-	if _, err := m.Map(&Delivery{Body: []byte(element)}, maxPayload); err != nil {
+	if _, err := m.Map(&Delivery{Body: []byte(element)}, maxPayload, nil); err != nil {
 		t.Error(err)
 	}
-	_, err := m.Map(&Delivery{Body: []byte(`[` + strings.Repeat(element+",", 999) + element + `]`)}, maxPayload)
+	_, err := m.Map(&Delivery{Body: []byte(`[` + strings.Repeat(element+",", 999) + element + `]`)}, maxPayload, nil)
 	if f, ok := errors.AsType[*Fault](err); !ok || f.Element < 1 || !strings.Contains(f.Detail, "too many elements") {
 		t.Error(err)
+	}
+}
+
+func TestCostlyDeliveryPauses(t *testing.T) {
+	m := compiled(t, atrium.ProviderToken, atrium.Mapping{Name: `body.l.all(a, body.l.all(b, a == b)) ? "" : ""`})
+	costly := `[` + strings.Repeat(`{"l":[`+strings.Repeat("1,", 80)+`1]},`, 30) + `{"l":[]}]`
+	pauses := 0
+	results, err := m.Map(&Delivery{Body: []byte(costly)}, maxPayload, func() error { pauses++; return nil })
+	if err != nil || len(results) != 31 || pauses == 0 {
+		t.Errorf("%d results after %d pauses, %v", len(results), pauses, err)
+	}
+	busy := errors.New("busy")
+	if results, err := m.Map(&Delivery{Body: []byte(costly)}, maxPayload, func() error { return busy }); err != busy || results != nil {
+		t.Errorf("%d results, %v", len(results), err)
+	}
+	if _, err := m.Map(&Delivery{Body: []byte(`{"l":[1]}`)}, maxPayload, func() error { return busy }); err != nil {
+		t.Errorf("a cheap delivery pauses: %v", err)
 	}
 }
 
@@ -351,7 +368,7 @@ func FuzzMap(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body, contentType, query string) {
 		d := Delivery{Headers: []atrium.Header{{Name: "content-type", Value: contentType}}, Query: query, Body: []byte(body)}
 		for _, m := range all {
-			results, err := m.Map(&d, maxPayload)
+			results, err := m.Map(&d, maxPayload, nil)
 			if err != nil {
 				if text := err.Error(); text == "" || len(text) > 8000 {
 					t.Fatalf("fault %q", text)

@@ -300,12 +300,12 @@ func headersOf(r *http.Request) (all []atrium.Header) {
 
 // draft returns the drafts of the entries of a delivery. It counts what the filter left out.
 func (q *request) draft(ctx context.Context, made *reply) (drafts []*atrium.Draft, err error) {
-	err = q.heavily(ctx, q.receiver.TenantID, func() error {
+	err = rest.HeavilyPausing(ctx, q.w, q.API.Limits.Heavy, q.receiver.TenantID, func(pause func() error) error {
 		compiled, err := q.receiver.compile()
 		if err != nil {
 			return &mapping.Fault{Element: -1, Detail: err.Error()}
 		}
-		results, err := compiled.Map(&mapping.Delivery{Headers: q.sent.Headers, Query: q.sent.Query, Body: q.sent.Body}, int(q.maxBody()))
+		results, err := compiled.Map(&mapping.Delivery{Headers: q.sent.Headers, Query: q.sent.Query, Body: q.sent.Body}, int(q.maxBody()), pause)
 		if err != nil {
 			return err
 		}

@@ -155,6 +155,42 @@ func (r *Request) Heavily(ctx context.Context, f func() error) error {
 	return f()
 }
 
+// HeavilyPausing is Heavily for f that takes long. pause lets others use the processor; after an error of it, f must return.
+func (r *Request) HeavilyPausing(ctx context.Context, f func(pause func() error) error) error {
+	if r.limits == nil {
+		return f(nil)
+	}
+	if r.heavy {
+		return f(func() error {
+			r.endHeavy()
+			return r.beginHeavy(ctx)
+		})
+	}
+	return HeavilyPausing(ctx, r.writer, r.limits.Heavy, r.tenant, f)
+}
+
+// HeavilyPausing is Request.HeavilyPausing for an open handler.
+func HeavilyPausing(
+	ctx context.Context, w http.ResponseWriter, slots *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID, f func(pause func() error) error,
+) error {
+	err := admit(ctx, w, slots, tenant)
+	if err != nil {
+		return err
+	}
+	held := true
+	defer func() {
+		if held {
+			slots.Release(tenant)
+		}
+	}()
+	return f(func() error {
+		slots.Release(tenant)
+		err := admit(ctx, w, slots, tenant)
+		held = err == nil
+		return err
+	})
+}
+
 // EncodeBody calls encode, which returns the body of the response: as heavy work if the body
 // is large. size is its approximate size in bytes.
 func (r *Request) EncodeBody(ctx context.Context, size int, encode func() (Encoded, error)) (Encoded, error) {

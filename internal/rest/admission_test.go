@@ -200,6 +200,54 @@ func TestRequestReleasesHeavyWorkBeforeItWaits(t *testing.T) {
 	})
 }
 
+func TestHeavyWorkPausesForOthers(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			heavy := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 1, Waiting: 1, Timeout: time.Minute})
+			r, _ := requestOf(&Limits{Heavy: heavy}, "a", "")
+			if whole {
+				if err := r.beginHeavy(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			other := make(chan error)
+			paused := false
+			err := r.HeavilyPausing(t.Context(), func(pause func() error) error {
+				go func() {
+					err := heavy.Acquire(t.Context(), "b")
+					if err == nil && paused {
+						err = errors.New("after the pause")
+					}
+					heavy.Release("b")
+					other <- err
+				}()
+				synctest.Wait()
+				err := pause()
+				paused = true
+				return err
+			})
+			if err := errors.Join(err, <-other); err != nil {
+				t.Errorf("heavy by itself %v: %v", whole, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			err = r.HeavilyPausing(ctx, func(pause func() error) error {
+				go func() { _ = heavy.Acquire(t.Context(), "b") }()
+				synctest.Wait()
+				cancel()
+				return pause()
+			})
+			if atrium.CodeOf(err) != atrium.CodeUnavailable {
+				t.Errorf("a pause that does not end: %v", err)
+			}
+			r.endHeavy()
+			heavy.Release("b")
+			if held := heavy.Held(); held != 0 {
+				t.Errorf("%d slots are held", held)
+			}
+		})
+	}
+}
+
 func TestRefusedChangeIsUnavailableAndHoldsNothing(t *testing.T) {
 	one := func() *limit.Semaphore[atrium.TenantID] {
 		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})
