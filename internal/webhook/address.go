@@ -67,10 +67,28 @@ func embedded(a netip.Addr) (v4 netip.Addr, ok bool) {
 	return v4, false
 }
 
+// reachesNever reports whether an address is one of never, or a translator may send what is sent to it to one. The prefix for local use
+// can have several lengths, so the IPv4 address can be in several places (RFC 6052 section 2.2). Where there is none, it is 0.
+func reachesNever(a netip.Addr) bool {
+	if within(a, never) {
+		return true
+	}
+	if !localNAT64.Contains(a) {
+		return false
+	}
+	b := a.As16()
+	for _, v4 := range [][4]byte{{b[6], b[7], b[9], b[10]}, {b[7], b[9], b[10], b[11]}, {b[9], b[10], b[11], b[12]}} {
+		if a := netip.AddrFrom4(v4); v4[0] != 0 && !a.IsMulticast() && within(a, never) { // a subnet may begin like a multicast address
+			return true
+		}
+	}
+	return false
+}
+
 // allowed reports whether the settings allow an address: then it may be called without TLS.
 func allowed(a netip.Addr, allow []netip.Prefix) bool {
 	a = a.Unmap()
-	if a.Zone() != "" || within(a, never) {
+	if a.Zone() != "" || reachesNever(a) {
 		return false
 	}
 	if v4, ok := embedded(a); ok {
@@ -83,7 +101,7 @@ func allowed(a netip.Addr, allow []netip.Prefix) bool {
 // reachable.
 func permitted(a netip.Addr, allow []netip.Prefix) bool {
 	a = a.Unmap()
-	if a.Zone() != "" || within(a, never) {
+	if a.Zone() != "" || reachesNever(a) {
 		return false
 	}
 	v4, tunneled := embedded(a)

@@ -31,7 +31,7 @@ func TestOnlyPublicAddressesMayBeCalled(t *testing.T) {
 
 func TestSettingsAllowOtherNetworksButNeverMetadata(t *testing.T) {
 	everything := prefixes("0.0.0.0/0", "::/0")
-	for _, text := range []string{"10.0.0.1", "127.0.0.1", "::1", "fd00::1", "::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "2002:a00:1::", "1.1.1.1"} {
+	for _, text := range []string{"10.0.0.1", "127.0.0.1", "::1", "fd00::1", "::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "2002:a00:1::", "1.1.1.1", "64:ff9b:1::8.8.8.8", "64:ff9b:1:e001::8.8.8.8"} {
 		if a := netip.MustParseAddr(text); !permitted(a, everything) || !allowed(a, everything) {
 			t.Errorf("%s: permitted %t, allowed without TLS %t", text, permitted(a, everything), allowed(a, everything))
 		}
@@ -40,6 +40,7 @@ func TestSettingsAllowOtherNetworksButNeverMetadata(t *testing.T) {
 		"0.0.0.0", "::", "169.254.169.254", "::ffff:169.254.169.254", "::169.254.169.254", "64:ff9b::169.254.169.254", "64:ff9b:1::169.254.169.254", "2002:a9fe:a9fe::1", "::ffff:0:169.254.169.254",
 		"2001:0:0:0:0:0:5601:5601", "2a00::5efe:169.254.169.254", "fe80::1", "fe80::1%eth0", "ff02::1", "224.0.0.1", "255.255.255.255",
 		"100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254",
+		"64:ff9b:1:a9fe:a9:fe00:808:808", "64:ff9b:1:a9:fe:a9fe:808:808", "64:ff9b:1:1:a9:fea9:fe08:808", "64:ff9b:1:6464:64:c800:808:808",
 	} {
 		if a := netip.MustParseAddr(text); permitted(a, everything) || allowed(a, everything) {
 			t.Errorf("%s: permitted %t, allowed without TLS %t", text, permitted(a, everything), allowed(a, everything))
