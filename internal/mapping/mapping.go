@@ -25,6 +25,7 @@ type Mapping struct {
 	receiver atrium.ReceiverID
 	source   string
 	programs [memberCount]*expression.Program // nil for an expression that is ""
+	slice    time.Duration                    // how long Map evaluates expressions before it calls pause
 }
 
 // The members of a mapping.
@@ -97,7 +98,7 @@ func Compile(id atrium.ReceiverID, spec *atrium.ReceiverSpec) (*Mapping, error) 
 	if err != nil {
 		return nil, err
 	}
-	all, m, faults := provider.Complete(spec), &Mapping{receiver: id, source: spec.Source}, &Error{}
+	all, m, faults := provider.Complete(spec), &Mapping{receiver: id, source: spec.Source, slice: usualSlice}, &Error{}
 	for i, source := range []string{all.Filter, all.Type, all.AccountID, all.Domain, all.Email, all.Name, all.OccurredAt, all.EventID} {
 		if source == "" {
 			continue
@@ -144,12 +145,15 @@ func (f *Fault) Error() string {
 	return atrium.Shorten(maxFault, atrium.Printable(b.String()))
 }
 
-// slice is how long Map evaluates expressions before it calls pause.
-const slice = 50 * time.Millisecond
+// Pauses of Map.
+const (
+	usualSlice = 50 * time.Millisecond
+	maxPausing = 4 << 10 // bytes of a payload that is in memory, decoded, during a pause: it can be fifty times as large
+)
 
 // Map returns what the elements of a delivery become, in order. maxPayload is the maximum number of bytes of a payload. A
-// delivery is mapped completely or not at all: an error is a *Fault, or one of pause. Map calls pause, unless it is nil, between
-// two expressions when it has used a processor for some time, so that others can.
+// delivery is mapped completely or not at all: an error is a *Fault, or one of pause. Map calls pause, unless it is nil, when
+// it has used a processor for some time, so that others can: between two elements, or between two expressions of a small one.
 func (m *Mapping) Map(d *Delivery, maxPayload int, pause func() error) ([]Result, error) {
 	elements, fault := d.split(maxPayload)
 	if fault != nil {
@@ -158,12 +162,19 @@ func (m *Mapping) Map(d *Delivery, maxPayload int, pause func() error) ([]Result
 	variables := map[string]any{"headers": d.headers(), "query": d.query()}
 	results, used, left, began := make([]Result, len(elements.payloads)), map[string]int{}, maxCost, time.Now()
 	for i, payload := range elements.payloads {
+		delete(variables, "body")
+		e := evaluation{Mapping: m, variables: variables, left: &left, began: &began, pause: pause}
+		if e.mayPause(); e.err != nil {
+			return nil, e.err
+		}
 		body, err := decode(payload)
 		if err != nil {
 			return nil, &Fault{elements.number(i), "", err.Error()}
 		}
 		variables["body"] = body
-		e := evaluation{Mapping: m, variables: variables, left: &left, began: &began, pause: pause}
+		if len(payload) > maxPausing {
+			e.pause = nil
+		}
 		results[i] = e.run(payload, used)
 		if e.err != nil {
 			return nil, e.err
@@ -187,6 +198,14 @@ type evaluation struct {
 	fault     *Fault       // the first one
 }
 
+// mayPause calls pause, if it is time to, and keeps its error.
+func (e *evaluation) mayPause() {
+	if e.pause != nil && time.Since(*e.began) > e.slice {
+		e.err = e.pause()
+		*e.began = time.Now()
+	}
+}
+
 func (e *evaluation) fail(member int, detail string) {
 	if e.fault == nil {
 		e.fault = &Fault{-1, members[member].name, detail}
@@ -199,11 +218,8 @@ func (e *evaluation) value(member int) any {
 	if program == nil || e.fault != nil || e.err != nil {
 		return nil
 	}
-	if e.pause != nil && time.Since(*e.began) > slice {
-		if e.err = e.pause(); e.err != nil {
-			return nil
-		}
-		*e.began = time.Now()
+	if e.mayPause(); e.err != nil {
+		return nil
 	}
 	result, cost, err := program.Eval(e.variables)
 	if *e.left -= cost; err == nil && *e.left < 0 {

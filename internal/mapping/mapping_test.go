@@ -333,19 +333,33 @@ func TestCostOfADeliveryIsBounded(t *testing.T) {
 }
 
 func TestCostlyDeliveryPauses(t *testing.T) {
-	m := compiled(t, atrium.ProviderToken, atrium.Mapping{Name: `body.l.all(a, body.l.all(b, a == b)) ? "" : ""`})
-	costly := `[` + strings.Repeat(`{"l":[`+strings.Repeat("1,", 80)+`1]},`, 30) + `{"l":[]}]`
-	pauses := 0
-	results, err := m.Map(&Delivery{Body: []byte(costly)}, maxPayload, func() error { pauses++; return nil })
-	if err != nil || len(results) != 31 || pauses == 0 {
-		t.Errorf("%d results after %d pauses, %v", len(results), pauses, err)
-	}
+	m := compiled(t, atrium.ProviderToken, atrium.Mapping{Type: "'a'", Name: "'b'"})
 	busy := errors.New("busy")
-	if results, err := m.Map(&Delivery{Body: []byte(costly)}, maxPayload, func() error { return busy }); err != busy || results != nil {
-		t.Errorf("%d results, %v", len(results), err)
+	pausing := func(body string) (pauses int, err error) {
+		results, err := m.Map(&Delivery{Body: []byte(body)}, maxPayload, func() error { pauses++; return nil })
+		if err != nil || len(results) == 0 {
+			t.Errorf("%d results, %v", len(results), err)
+		}
+		results, err = m.Map(&Delivery{Body: []byte(body)}, maxPayload, func() error { return busy })
+		if err != nil && len(results) > 0 {
+			t.Errorf("%d results, %v", len(results), err)
+		}
+		return pauses, err
 	}
-	if _, err := m.Map(&Delivery{Body: []byte(`{"l":[1]}`)}, maxPayload, func() error { return busy }); err != nil {
-		t.Errorf("a cheap delivery pauses: %v", err)
+	if n, err := pausing(`{}`); n > 0 || err != nil {
+		t.Errorf("a cheap delivery has %d pauses: %v", n, err)
+	}
+	m.slice = -1 // it is always over
+	large := `{"a":"` + strings.Repeat("a", maxPausing) + `"}`
+	for body, want := range map[string]int{
+		`{}`:                               3, // before the element, and before each expression
+		`[{},{}]`:                          6,
+		large:                              1, // none while it is in memory
+		`[` + large + `,{},` + large + `]`: 5,
+	} {
+		if n, err := pausing(body); n != want || !errors.Is(err, busy) {
+			t.Errorf("%.20s: %d pauses, want %d; then %v", body, n, want, err)
+		}
 	}
 }
 
