@@ -167,6 +167,7 @@ func TestWhatTakesTimeHasACost(t *testing.T) {
 	for _, source := range []string{
 		`[optional.of(body.list)].all(o, body.list.all(x, o == o))`,
 		`body.list.all(x, body.?list == body.?list)`,
+		`body.list.all(x, body.?list != optional.none() && body.?list in [body.?list])`,
 		`body.list.exists(x, body.map.exists_one(k, false))`,
 		`body.list.exists(x, body.list.filter(k, false).size() == 1)`,
 		`body.list.exists(x, body.list.map(k, false, 1).size() == 1)`,
@@ -190,7 +191,7 @@ func TestWhatTakesTimeHasACost(t *testing.T) {
 	}
 	for _, source := range []string{
 		`[?body.?list, ?optional.none()].size() == 1`, `{?"a": body.?list, ?"b": body.?none}.size() == 1`, `[body.map].size() == 1`,
-		`body.list.filter(x, x == 2).size() == 0`, `body.list.exists_one(x, x == 2) == false`, `body.?list == body.?list`,
+		`body.list.filter(x, x == 2).size() == 0`, `body.list.exists_one(x, x == 2) == false`, `body.?list == body.?list`, `body.list.all(x, body.?map.hasValue())`,
 	} {
 		if got, err := evaluate(t, source, large(), Bool); err != nil || got != true {
 			t.Errorf("%s: %v, %v", source, got, err)

@@ -250,6 +250,9 @@ func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uin
 	}
 	cost := 1 + unitsOf(result)
 	for _, arg := range args {
+		if optional, ok := arg.(*types.Optional); ok && optional.HasValue() && compares(function) {
+			arg = optional.GetValue()
+		}
 		cost += unitsOf(arg)
 	}
 	if _, ok := result.(traits.Lister); ok && function == operators.Add {
@@ -261,6 +264,11 @@ func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uin
 	return &cost
 }
 
+// compares reports whether a function compares its arguments. Others take the same time for any optional value.
+func compares(function string) bool {
+	return function == operators.Equals || function == operators.NotEquals || function == operators.In
+}
+
 var calculator = types.NewSizeCalculator()
 
 // unitsOf returns the units of a value that is larger than a number.
@@ -270,7 +278,7 @@ func unitsOf(v ref.Val) uint64 {
 		return uint64(len(v)) / 10
 	case types.Bytes:
 		return uint64(len(v)) / 10
-	case traits.Lister, traits.Mapper, *types.Optional:
+	case traits.Lister, traits.Mapper:
 		return uint64(calculator.AggregateSize(v))
 	}
 	return 0
