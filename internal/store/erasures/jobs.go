@@ -188,9 +188,12 @@ func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, reques
 			for _, id := range ids {
 				found = append(found, atrium.Match{ProspectID: id})
 			}
-			if next = position; err != nil || next != nil {
-				next.Key = prospectKey
+			if err != nil {
 				return err
+			}
+			if next = position; next != nil {
+				next.Key = prospectKey
+				return nil
 			}
 		}
 		found, next, err = s.checkQuarantine(tx, tenant, request, from, found, limit)

@@ -346,6 +346,9 @@ func personRefused(t *testing.T, e *env) {
 	wantCode(t, err, atrium.CodeNotFound)
 	_, _, err = e.CheckErasure(t.Context(), e.tenant, unknown, nil, 10)
 	wantCode(t, err, atrium.CodeNotFound)
+	unknown.Rule = atrium.ErasureRule{ProspectEmail: "ann@example.com"} // of prospects only
+	_, _, err = e.CheckErasure(t.Context(), e.tenant, unknown, nil, 10)
+	wantCode(t, err, atrium.CodeNotFound)
 	_, err = e.as(e.newTenant(t)).FindErasure(t.Context(), e.tenant, atrium.NewID[atrium.ErasureID]())
 	wantCode(t, err, atrium.CodeNotFound)
 	var last atrium.Erasure
