@@ -305,11 +305,27 @@ const maxDatabaseTimeout = 15 * time.Second
 // faults returns one message for each invalid value, which begins with the name of the
 // setting.
 func (c *Config) faults() (all []string) {
-	check := func(ok bool, setting, rule string) {
+	c.check(func(ok bool, setting, rule string) {
 		if !ok {
 			all = append(all, setting+" "+rule)
 		}
-	}
+	})
+	return append(all, c.signInFaults()...)
+}
+
+// Rules returns the rules about the value of a setting, such as its range: "must be from 0s to 5s".
+func Rules(setting string) (all []string) {
+	defaults := Default()
+	defaults.check(func(_ bool, of, rule string) {
+		if of == setting {
+			all = append(all, rule)
+		}
+	})
+	return all
+}
+
+// check reports for each rule about a setting whether its value obeys the rule. It leaves out those of the sign-in.
+func (c *Config) check(check func(ok bool, setting, rule string)) {
 	check(isAddress(c.Addr), "addr", "must be host:port, with a port from 0 to 65535")
 	check((c.TLSCert == "") == (c.TLSKey == ""), "tls-cert", "and tls-key must be set together")
 	check(c.HSTS >= 0 && c.HSTS%time.Second == 0, "hsts", "must be whole seconds and not negative")
@@ -371,7 +387,6 @@ func (c *Config) faults() (all []string) {
 	check(c.DeliveryRetention >= atrium.MinDeliveryRetention && c.DeliveryRetention <= atrium.MaxDeliveryRetention, "delivery-retention", "must be from 24h to 8760h")
 	check(c.QuarantineRetention >= atrium.MinQuarantineRetention && c.QuarantineRetention <= atrium.MaxQuarantineRetention, "quarantine-retention", "must be from 24h to 8760h")
 	check(c.WebhookRequests >= 0 && c.WebhookRequests <= 4096, "webhook-requests", "must be from 0 to 4096")
-	return append(all, c.signInFaults()...)
 }
 
 // isAddress reports whether the text is a host:port to listen on.

@@ -76,6 +76,12 @@ Sizes are bytes, or whole KiB, MiB or GiB, such as ` + "`64KiB`" + `. Durations 
 			value = "`" + value + "`"
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n- flag `--%s`, environment `%s`\n- default %s\n", name, f.text, name, config.Variable(name), value)
+		for _, rule := range config.Rules(name) {
+			if strings.HasPrefix(rule, "and ") {
+				rule = name + " " + rule
+			}
+			fmt.Fprintf(&b, "- %s\n", rule)
+		}
 	}
 	return b.Bytes(), nil
 }

@@ -26,3 +26,18 @@ func TestReferenceIsUpToDate(t *testing.T) {
 		}
 	}
 }
+
+// An operator finds the range of a value on the page, not by trying.
+func TestPageHasTheRangeOfEachSetting(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := bytes.Cut(page, []byte("\n## shutdown-delay\n"))
+	section, _, _ = bytes.Cut(section, []byte("\n## "))
+	for _, want := range []string{"- must be from 0s to 5s\n", "- must be at least a second less than drain-timeout, which includes it\n"} {
+		if !bytes.Contains(section, []byte(want)) {
+			t.Errorf("shutdown-delay has no line %q:\n%s", want, section)
+		}
+	}
+}
