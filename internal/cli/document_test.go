@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -124,6 +125,44 @@ func readDocument(t *testing.T) (root tree, operations map[string]documented) {
 		}
 	}
 	return root, operations
+}
+
+// The table of docs/cli.md is where an operator looks for a command.
+func TestThePageOfTheCommandLineNamesEveryCommand(t *testing.T) {
+	page, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n## Groups\n")
+	rows := map[string]string{} // by the name of a group or command
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		for i, name := range strings.Split(cells[1], "`") {
+			if i%2 == 1 {
+				rows[name] = cells[2]
+			}
+		}
+	}
+	root := NewCommand()
+	root.InitDefaultCompletionCmd()
+	for _, group := range root.Commands() {
+		if group.Hidden || group.IsAdditionalHelpTopicCommand() || group.Name() == "help" {
+			continue
+		}
+		row, ok := rows[group.Name()]
+		if !ok {
+			t.Errorf("no row has %s", group.Name())
+			continue
+		}
+		for _, c := range group.Commands() {
+			if group.Name() != "completion" && !c.Hidden && !strings.Contains(row, "`"+c.Name()+"`") {
+				t.Errorf("the row of %s has no %s", group.Name(), c.Name())
+			}
+		}
+	}
 }
 
 func TestEveryManagementOperationHasACommand(t *testing.T) {
