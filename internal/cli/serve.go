@@ -126,7 +126,7 @@ func serve(
 		}
 	}()
 	a, err := app.New(ctx, app.Config{Settings: c, Origins: origins, Loading: loading, Store: s, Log: log, Metrics: metrics, Export: export})
-	if errors.Is(err, app.ErrCertificate) || errors.Is(err, store.ErrNewer) {
+	if errors.Is(err, app.ErrCertificate) || errors.Is(err, app.ErrSecretsKeyFile) || errors.Is(err, store.ErrNewer) {
 		return permanent{err}
 	}
 	if err != nil {

@@ -81,7 +81,11 @@ func (d *checkup) secrets() {
 		checkPrivate("client secret", secret, 0o007)
 	}
 	if keys := d.setting("secrets-key-file"); keys != "" {
-		checkPrivate("key file", keys, 0o007)
+		if _, err := os.Stat(keys); errors.Is(err, fs.ErrNotExist) {
+			d.fail("key file", "check the path, or run atrium secrets add-key to create it", "%v", err)
+		} else {
+			checkPrivate("key file", keys, 0o007)
+		}
 	}
 	if d.Profile != "" {
 		checkPrivate("profile", d.Profile, 0o177)
