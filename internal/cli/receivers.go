@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"slices"
+
+	"github.com/go-json-experiment/json"
 
 	"atrium"
 )
@@ -125,7 +129,7 @@ secrets-key-file.`,
 			use: "map-again RECEIVER_ID", short: "Map deliveries in quarantine again, oldest first", method: http.MethodPost, path: path + "/map_again",
 			long: `Those that are mapped become entries; the others stay. One call maps a limited number: repeat it with
 --cursor, which skips those that have failed.`,
-			columns: mappedColumns, params: []param{
+			columns: mappedColumns, advise: restToMap, params: []param{
 				{flag: "limit", kind: integer, usage: "maximum `number` of deliveries, up to 200 (default 100)", minimum: 1},
 				{flag: "cursor", usage: "`cursor` printed by the previous call"},
 			},
@@ -157,7 +161,30 @@ flags of --mapping replace the whole mapping.`,
 		{
 			use: "discard-quarantine RECEIVER_ID", short: "Delete all deliveries in quarantine", method: http.MethodPost, path: path + "/discard_quarantine",
 			long:    "One call deletes at most 2,000: repeat it while there are more.",
-			confirm: "Permanently delete deliveries in quarantine of", columns: []column{{"DISCARDED", "discarded"}, {"MORE", "hasMore"}}, params: inRange,
+			confirm: "Permanently delete deliveries in quarantine of", columns: []column{{"DISCARDED", "discarded"}, {"MORE", "hasMore"}}, params: inRange, advise: restToDiscard,
 		},
 	}}
+}
+
+// restToMap says how to map the deliveries that a call has left.
+func restToMap(_ context.Context, _ *client, e effect) string {
+	var mapped struct {
+		Left       int64  `json:"left"`
+		NextCursor string `json:"nextCursor"`
+	}
+	if json.Unmarshal(e.response, &mapped, lenientJSON) != nil || mapped.NextCursor == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s in quarantine: to continue, pass --cursor %s", atrium.Count(mapped.Left, "delivery is", "deliveries are"), atrium.Printable(mapped.NextCursor))
+}
+
+// restToDiscard says how to discard the deliveries that a call has left.
+func restToDiscard(_ context.Context, _ *client, e effect) string {
+	var discarded struct {
+		HasMore bool `json:"hasMore"`
+	}
+	if json.Unmarshal(e.response, &discarded, lenientJSON) != nil || !discarded.HasMore {
+		return ""
+	}
+	return "There are more: to continue, repeat the command."
 }

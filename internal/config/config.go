@@ -169,7 +169,7 @@ type Config struct {
 	// 503.
 	RequestWait time.Duration
 
-	// Requests allowed per API key, such as 100/s. More get 429. 0 is unlimited. Each
+	// Requests allowed per API key, receiver and user of the console, such as 100/s. More get 429. 0 is unlimited. Each
 	// process counts separately.
 	KeyRate Rate
 

@@ -43,7 +43,7 @@ var usage = map[string]string{
 	"ResponseCache":        "Maximum memory of cached responses to GET of the external and the content API, on SQLite. A response is cached until its data changes. 0 disables the cache.",
 	"MaxRequests":          "Maximum requests in flight, not counting imports and exports. One tenant may have half of them; several tenants share them fairly. The same number of further requests per tenant can wait, up to request-wait. 0 is unlimited. On PostgreSQL, the maximum is 32 times database-connections.",
 	"RequestWait":          "Maximum time that a request waits while max-requests are in flight. Then it gets 503.",
-	"KeyRate":              "Requests allowed per API key, such as 100/s. More get 429. 0 is unlimited. Each process counts separately.",
+	"KeyRate":              "Requests allowed per API key, receiver and user of the console, such as 100/s. More get 429. 0 is unlimited. Each process counts separately.",
 	"TenantRate":           "Requests allowed per tenant, over all of its keys, such as 500/s. More get 429. 0 is unlimited. Each process counts separately.",
 	"AnonymousRate":        "Requests without a key that one client address may send, such as 100/s: to the content API, to the sign-in of the console, to receivers that are not in use, and for the documentation. For each 64 KiB of its response, a request counts once more. Further ones get 429. 0 is unlimited. Each process counts separately.",
 	"AuthFailures":         "Requests with an invalid key, preview token or login link that one client address may send, such as 100/m. After that, further ones get 429, and so do requests with a valid preview token or login link. Requests with a valid key are never refused. 0 is unlimited.",

@@ -241,7 +241,7 @@ func (s *Store) DeleteReceiver(ctx context.Context, c atrium.Change, id atrium.R
 			return err
 		}
 		if r.Quarantined > 0 {
-			return atrium.Errorf(atrium.CodeConflict, "%d deliveries of the receiver are in quarantine. Map them again or discard them first.", r.Quarantined)
+			return atrium.Errorf(atrium.CodeConflict, "The receiver has %s in quarantine. Map all of them again or discard them first.", atrium.Count(r.Quarantined, "delivery", "deliveries"))
 		}
 		tx.Record("receiver.delete", string(id), receiverFields(r), nil)
 		for _, table := range []string{"receiver_tenants", "receiver_secrets", "receivers"} {
