@@ -259,13 +259,16 @@ func (b *tab) seen(selector string) string {
 	return get[string](b, fmt.Sprintf(`(e => e && e.checkVisibility({opacityProperty: true, visibilityProperty: true}) ? e.innerText : "")(document.querySelector(%q))`, selector))
 }
 
-// checkLook fails the test if the page is wider than the window or has text with too
-// little contrast.
+// checkLook fails the test if the page is wider than the window, breaks a time, a number or a name of a table within
+// a word, or has text with too little contrast.
 func (b *tab) checkLook(where string) {
 	b.t.Helper()
 	b.until(`document.getAnimations().every(a => a.playState !== "running")`) // a button fades in
 	if wide := get[int](b, `Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) - document.documentElement.clientWidth`); wide > 0 {
 		b.t.Errorf("%s: the page is %d px wider than the window", where, wide)
+	}
+	for _, broken := range get[[]string](b, brokenWords) {
+		b.t.Errorf("%s: a line breaks within the word %q", where, broken)
 	}
 	for _, pale := range get[[]string](b, paleTexts) {
 		b.t.Errorf("%s: hard to read: %s", where, pale)
@@ -294,6 +297,20 @@ func (b *tab) screenshot(name string) {
 		b.t.Error(err)
 	}
 }
+
+// brokenWords lists the words of times, numbers and names in tables that are on several lines.
+const brokenWords = `[...document.querySelectorAll("td time, td.number, td.brief")].flatMap(cell => {
+	const broken = [], texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT)
+	while (texts.nextNode()) {
+		for (const word of texts.currentNode.data.matchAll(/[^\s-]+/g)) {
+			const range = document.createRange()
+			range.setStart(texts.currentNode, word.index)
+			range.setEnd(texts.currentNode, word.index + word[0].length)
+			if (new Set([...range.getClientRects()].map(r => Math.round(r.top))).size > 1) broken.push(word[0])
+		}
+	}
+	return broken
+})`
 
 // paleTexts lists the texts whose contrast is less than WCAG 2.2 requires at level AA
 // (1.4.3): 4.5, and 3 for large text. Colors are drawn on a canvas to get their values,
