@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -49,7 +50,11 @@ func parseDuration(text string) (time.Duration, error) {
 		}
 		return time.Duration(days) * day, nil
 	}
-	return time.ParseDuration(text)
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, errors.New("must be a number and a unit, such as 90s, 36h or 7d")
+	}
+	return parsed, nil
 }
 
 // formatDuration formats a duration without units that are zero at its end: 168h.

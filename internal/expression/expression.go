@@ -5,6 +5,7 @@ package expression
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -321,19 +322,19 @@ func (l *Language) Compile(source string, results ...Type) (*Program, error) {
 	}
 	parsed, issues := l.env.Parse(source)
 	if issues.Err() != nil {
-		return nil, newError(issues)
+		return nil, newError(source, issues)
 	}
 	issues = cel.NewIssuesWithSourceInfo(common.NewErrors(parsed.Source()), parsed.NativeRep().SourceInfo())
 	if checkCalls(parsed.NativeRep(), issues); issues.Err() != nil {
-		return nil, newError(issues)
+		return nil, newError(source, issues)
 	}
 	compiled, issues := l.env.Check(parsed)
 	if issues.Err() != nil {
-		return nil, newError(issues)
+		return nil, newError(source, issues)
 	}
 	issues = cel.NewIssuesWithSourceInfo(common.NewErrors(parsed.Source()), compiled.NativeRep().SourceInfo())
 	if checkOptionals(compiled.NativeRep(), issues); issues.Err() != nil {
-		return nil, newError(issues)
+		return nil, newError(source, issues)
 	}
 	kind := compiled.OutputType()
 	if kind.TypeName() == "optional_type" && len(kind.Parameters()) == 1 {
@@ -431,13 +432,20 @@ type Error struct {
 	Faults []Fault // at least one
 }
 
-func newError(issues *cel.Issues) *Error {
+// plainText matches an expression that is meant as a text: a word or a domain without quotes.
+var plainText = regexp.MustCompile(`^[\pL\pN_-]+(\.[\pL\pN_-]+)*$`)
+
+func newError(source string, issues *cel.Issues) *Error {
 	e := &Error{}
 	for _, issue := range issues.Errors() {
 		if len(e.Faults) == atrium.MaxFaults {
 			break
 		}
-		e.Faults = append(e.Faults, Fault{max(issue.Location.Line(), 1), max(issue.Location.Column(), 0) + 1, shorten(issue.Message)})
+		message := shorten(issue.Message)
+		if strings.HasPrefix(message, "undeclared reference") && plainText.MatchString(source) {
+			message += `: write a fixed text in quotes, such as "text"`
+		}
+		e.Faults = append(e.Faults, Fault{max(issue.Location.Line(), 1), max(issue.Location.Column(), 0) + 1, message})
 	}
 	if len(e.Faults) == 0 {
 		e.Faults = []Fault{{1, 1, shorten(issues.Err().Error())}}

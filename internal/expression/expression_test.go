@@ -66,6 +66,16 @@ func TestResultsHaveTheTypesThatAreAllowed(t *testing.T) {
 	}
 }
 
+func TestATextWithoutQuotesIsExplained(t *testing.T) {
+	const hint = `: write a fixed text in quotes, such as "text"`
+	for source, explained := range map[string]bool{`acme.example`: true, `webhook`: true, `my-shop.example`: true, `bdy.a + "x"`: false, `now()`: false} {
+		_, err := evaluate(t, source, `{}`, Text)
+		if err == nil || strings.Contains(err.Error(), hint) != explained {
+			t.Errorf("%s: %v, explained: %t", source, err, explained)
+		}
+	}
+}
+
 func TestFailuresPointIntoTheExpression(t *testing.T) {
 	for source, want := range map[string]Fault{
 		`body.a`:                         {1, 5, "no such key: a"},
