@@ -481,3 +481,11 @@ func onServer(t *testing.T, url, statement string) {
 		t.Fatal(err)
 	}
 }
+
+func TestSizesOfDisksAreInGiB(t *testing.T) {
+	for n, want := range map[int64]string{100 << 20: "100.0 MiB", 10<<30 - 1: "10240.0 MiB", 60 << 30: "60.0 GiB"} {
+		if have := mebibytes(n); have != want {
+			t.Errorf("%d is %s, want %s", n, have, want)
+		}
+	}
+}

@@ -255,5 +255,10 @@ func (d *checkup) server(ctx context.Context, s *store.Store) {
 	}
 }
 
-// mebibytes formats a number of bytes.
-func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+// mebibytes formats a number of bytes, from 10 GiB on in GiB.
+func mebibytes(n int64) string {
+	if n >= 10<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
