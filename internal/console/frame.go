@@ -307,6 +307,9 @@ func (r *request) fail(err error) {
 	showError(r.w, f, err)
 }
 
+	if r.tenant == "" {
+		r.tenant = r.user.TenantID // a page about no tenant, or about another one: show the user's own navigation
+	}
 // showError shows an error as a page.
 func showError(w http.ResponseWriter, f frame, err error) {
 	code := cmp.Or(atrium.CodeOf(err), atrium.CodeInternal)

@@ -330,6 +330,20 @@ func TestTheFirstViewIsSmall(t *testing.T) {
 }
 
 // The overview has what needs attention in its tenant, and nothing of another one.
+func TestErrorsKeepTheNavigationOfTheUser(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleViewer)
+		own, foreign := string(s.tenants[0]), string(s.tenants[1])
+		for _, path := range []string{"/console/nothing", "/console/tenants", "/console/" + own + "/nothing", "/console/" + foreign} {
+			a := s.ask(http.MethodGet, path, nil, cookie)
+			if a.StatusCode != http.StatusNotFound || !strings.Contains(a.body, `href="/console/`+own+`/accounts"`) || strings.Contains(a.body, foreign) {
+				t.Errorf("%s: %s, want the navigation of the user's tenant:\n%s", path, a.Status, a.body)
+			}
+		}
+	})
+}
+
 func TestTheOverviewLeadsToWhatNeedsAttention(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t
