@@ -36,7 +36,7 @@ func (a account) Title() string {
 	if a.Unattributed() {
 		return "Entries without an account"
 	}
-	return named(a.Name, a.Domain)
+	return named(a.Name, showDomain(a.Domain))
 }
 
 // Unattributed reports whether the account is that of entries that name no account.

@@ -238,7 +238,7 @@ func (f frame) Act(path, name, title, tag string) action {
 // functions are the functions of all templates.
 var functions = template.FuncMap{
 	"time": showTime, "date": showDate, "clock": showClock, "bytes": showBytes, "count": showCount, "short": atrium.Shorten,
-	"label": label, "minute": minute, "lower": strings.ToLower,
+	"label": label, "domain": showDomain, "minute": minute, "lower": strings.ToLower,
 }
 
 // pages returns the templates by name, each with the layout. The first call parses them: that takes
