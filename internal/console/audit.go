@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,6 +41,27 @@ type auditPage struct {
 	Subject, Actor, Action, Since, Until string
 	Records                              list[record]
 	Verified                             *verification // nil if it was not asked for
+}
+
+// Filtered reports whether the page shows some records only.
+func (p auditPage) Filtered() bool {
+	return p.Subject != "" || p.Actor != "" || p.Action != "" || p.Since != "" || p.Until != ""
+}
+
+// subjectSections are the sections that have a page for each subject, by the prefix of its identifier.
+var subjectSections = map[string]string{
+	"account": "accounts", "prospect": "prospects", "prospectlog": "activity", "page": "pages", "user": "people",
+	"webhook": "webhooks", "receiver": "receivers",
+}
+
+// SubjectPath returns the path of the page about the subject whose records are shown; "" for none.
+func (p auditPage) SubjectPath(f frame) string {
+	kind, id, ok := strings.Cut(p.Subject, "_")
+	section := subjectSections[kind]
+	if !ok || id == "" || section == "" {
+		return ""
+	}
+	return f.Path(section, p.Subject)
 }
 
 // A verification is the result of verifying the audit log.

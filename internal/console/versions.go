@@ -15,6 +15,7 @@ import (
 
 // A version is a version of an audience as the API shows it.
 type version struct {
+	ID            string         `json:"id"`
 	VersionNumber int64          `json:"versionNumber"`
 	Archived      bool           `json:"archived"`
 	Published     bool           `json:"published"`

@@ -59,3 +59,35 @@ func TestAuditRecordsAreFoundByTime(t *testing.T) {
 		}
 	})
 }
+
+func TestAuditRecordsAboutASubjectLeadToIt(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleViewer)
+		of := "/console/" + string(s.tenants[0])
+		const open = "Open the subject"
+		for query, want := range map[string]string{
+			"?subject=page_000000000000000000000000a1":     `href="` + of + `/pages/page_000000000000000000000000a1">` + open,
+			"?subject=account_000000000000000000000000a1":  `href="` + of + `/accounts/account_000000000000000000000000a1">` + open,
+			"?subject=audience_000000000000000000000000a1": "",
+			"?subject=page_":               "",
+			"?subject=javascript:alert(1)": "",
+			"?action=page.update":          "",
+			"":                             "",
+		} {
+			a := s.ask(http.MethodGet, of+"/audit"+query, nil, cookie)
+			if want != "" && !strings.Contains(a.body, want) || want == "" && strings.Contains(a.body, open) {
+				t.Errorf("%s does not have %q:\n%s", query, want, a.body)
+			}
+			if all := strings.Contains(a.body, ">Show all</a>"); all != (query != "") {
+				t.Errorf("%q: Show all: %v", query, all)
+			}
+		}
+		audience := of + "/pages/page_000000000000000000000000a1/audiences/audience_000000000000000000000000a1"
+		for path, subject := range map[string]string{audience: "audience_000000000000000000000000a1", audience + "/versions/1": "version_000000000000000000000000a1"} {
+			if a := s.ask(http.MethodGet, path, nil, cookie); !strings.Contains(a.body, `href="`+of+"/audit?subject="+subject+`"`) {
+				t.Errorf("%s does not lead to its changes:\n%s", path, a.body)
+			}
+		}
+	})
+}
