@@ -344,6 +344,41 @@ func TestErrorsKeepTheNavigationOfTheUser(t *testing.T) {
 	})
 }
 
+func TestPagesOfferOnlyWhatCanBeDone(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleAdmin)
+		of := "/console/" + string(s.tenants[0])
+		audience := of + "/pages/page_000000000000000000000000a1/audiences/audience_000000000000000000000000a1"
+		for _, number := range []string{"", "1"} {
+			versions := s.ask(http.MethodGet, audience, nil, cookie).body
+			if offered := strings.Contains(versions, audience+"/compare"); offered != (number != "") {
+				t.Errorf("with one more version %q, comparing is offered: %v", number, offered)
+			}
+			if number == "" {
+				if a := s.ask(http.MethodPost, audience+"/versions", url.Values{"content": {`{"a":2}`}}, cookie); a.StatusCode != http.StatusSeeOther {
+					t.Fatal(a.Status, a.body)
+				}
+			}
+		}
+		d, err := canonical.Draft(s.tenants[0], atrium.Submission{Source: "crm", Type: "deal", Payload: []byte("{}"), Claim: atrium.Claim{Name: "Nobody"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.ID = atrium.NewID[atrium.EntryID]()
+		outcomes, err := s.store.Append(t.Context(), []*atrium.Draft{d})
+		if err != nil || outcomes[0].Err != nil {
+			t.Fatal(outcomes, err)
+		}
+		for id, offered := range map[string]bool{string(outcomes[0].AccountID): false, "account_000000000000000000000000a1": true} {
+			a := s.ask(http.MethodGet, of+"/accounts/"+id, nil, cookie)
+			if a.StatusCode != http.StatusOK || strings.Contains(a.body, id+"/merge") != offered {
+				t.Errorf("%s: %s, want merging offered: %v", id, a.Status, offered)
+			}
+		}
+	})
+}
+
 func TestTheOverviewLeadsToWhatNeedsAttention(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t
