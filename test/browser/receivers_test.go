@@ -95,7 +95,7 @@ func TestReceiversInTheConsole(t *testing.T) {
 			b.fill(`textarea[name="headers"]`, "X-GitHub-Event: issues")
 			b.fill(`textarea[name="body"]`, `{"number":7}`)
 			b.submit(`form[action$="/try"] button`)
-			if result := b.seen("#try ~ .scroll"); !strings.Contains(result, "issue.7") || !strings.Contains(result, "unattributed") {
+			if result := b.seen("#try ~ .scroll"); !strings.Contains(result, "issue.7") || !strings.Contains(result, "without an account") {
 				t.Errorf("the trial shows %q", result)
 			}
 			if result := b.seen("#try ~ [role=status]"); !strings.Contains(result, "Not verified") {
