@@ -186,6 +186,9 @@ var sections = []struct {
 	{"refused", "Refused requests", "f"}, {"transfer", "Import, export", "i"},
 }
 
+// groups are the sections that begin a group of the navigation: connections, and administration.
+var groups = []constant{"receivers", "people"}
+
 // HasSections reports whether the page has the navigation of a tenant.
 func (f frame) HasSections() bool { return f.request != nil && f.Tenant.TenantID != "" }
 
@@ -194,7 +197,11 @@ func (f frame) Sections() template.HTML {
 	var m markup
 	home := f.Path()
 	for i, s := range sections {
-		m.text("\n<li><a href=\"", home)
+		m.add("\n<li")
+		if slices.Contains(groups, s.name) {
+			m.add(` class="apart"`)
+		}
+		m.text("><a href=\"", home)
 		if i > 0 {
 			m.add("/" + s.name)
 		}
@@ -300,6 +307,9 @@ func (r *request) fail(err error) {
 	if atrium.CodeOf(err) == atrium.CodeInternal {
 		r.console.Log.ErrorContext(r.http.Context(), "a page of the console failed", "requestId", rest.ExchangeOf(r.w).RequestID, "error", err)
 	}
+	if r.tenant == "" {
+		r.tenant = r.user.TenantID // a page about no tenant, or about another one: show the user's own navigation
+	}
 	f := r.frame("Error")
 	if err := r.nameTenant(&f); err != nil {
 		f.Tenant = tenant{} // no navigation
@@ -307,9 +317,6 @@ func (r *request) fail(err error) {
 	showError(r.w, f, err)
 }
 
-	if r.tenant == "" {
-		r.tenant = r.user.TenantID // a page about no tenant, or about another one: show the user's own navigation
-	}
 // showError shows an error as a page.
 func showError(w http.ResponseWriter, f frame, err error) {
 	code := cmp.Or(atrium.CodeOf(err), atrium.CodeInternal)

@@ -76,7 +76,7 @@ func TestTheNavigationMarksTheCurrentSection(t *testing.T) {
 			t.Errorf("%s lacks %s", shown, want)
 		}
 	}
-	if strings.Count(shown, "aria-current") != 1 || strings.Count(shown, "<li>") != len(sections) || strings.Count(string(f.Shortcuts()), "<div>") != len(sections) {
+	if strings.Count(shown, "aria-current") != 1 || strings.Count(shown, "<li") != len(sections) || strings.Count(shown, `class="apart"`) != len(groups) || strings.Count(string(f.Shortcuts()), "<div>") != len(sections) {
 		t.Error(shown)
 	}
 }
