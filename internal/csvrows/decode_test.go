@@ -32,6 +32,7 @@ func convert(text, kind string) (lines string, faults []Fault, err error) {
 func TestRowsBecomeLinesWithTheirNumbers(t *testing.T) {
 	for name, c := range map[string]struct{ in, out string }{
 		"plain":             {"domain,name\na.example,A\n", "\n{\"kind\":\"account\",\"domain\":\"a.example\",\"name\":\"A\"}\n"},
+		"HubSpot":           {"Record ID,Company name,Company Domain Name\n1,A,a.example\n", "\n{\"kind\":\"account\",\"domain\":\"a.example\",\"name\":\"A\"}\n"},
 		"mark, Windows":     {"\uFEFFDomain,Company Name\r\na.example,A\r\n", "\n{\"kind\":\"account\",\"domain\":\"a.example\",\"name\":\"A\"}\n"},
 		"semicolons, order": {"Name;Other, more;Website\nA;x;https://www.a.example/contact\n", "\n{\"kind\":\"account\",\"domain\":\"a.example\",\"name\":\"A\"}\n"},
 		"tabs":              {"domain\tname\na.example\tA\n", "\n{\"kind\":\"account\",\"domain\":\"a.example\",\"name\":\"A\"}\n"},

@@ -26,13 +26,13 @@ type Field struct {
 // Kinds are all kinds.
 var Kinds = []Kind{
 	{"accounts", "account", []Field{
-		{"domain", "Domain", true, []string{"domain", "domainname", "website", "websiteurl", "web", "url", "site", "homepage", "companydomain"}},
+		{"domain", "Domain", true, []string{"domain", "domainname", "website", "websiteurl", "web", "url", "site", "homepage", "companydomain", "companydomainname"}},
 		{"name", "Name", false, []string{"name", "company", "companyname", "organization", "organizationname", "account", "accountname"}},
 	}},
 	{"prospects", "prospect", []Field{
 		{"name", "Name", false, []string{"name", "fullname", "contact", "contactname", "person"}},
 		{"email", "E-mail", false, []string{"email", "emailaddress", "mail"}},
-		{"domain", "Domain", false, []string{"domain", "companydomain", "website", "url"}},
+		{"domain", "Domain", false, []string{"domain", "companydomain", "companydomainname", "website", "url"}},
 		{"phoneNumber", "Telephone", false, []string{"phonenumber", "phone", "telephone", "tel", "mobile"}},
 		{"slug", "Slug", false, []string{"slug"}},
 		{"linkedinProfileUrl", "LinkedIn", false, []string{"linkedinprofileurl", "linkedin", "linkedinurl", "linkedinprofile"}},
