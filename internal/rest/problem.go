@@ -160,8 +160,8 @@ type Fault struct {
 }
 
 // public returns the public form of an error. An error that is not an *atrium.Error is a bug:
-// its text is only logged. All server errors are logged, except that the server is busy: a
-// line for each refusal would add load.
+// its text is only logged. All server errors are logged, except that the server is busy, or has no
+// room: a line for each refusal would add load, and these have no cause that an operator could find.
 func public(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Error, CodeInfo) {
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok {
@@ -169,7 +169,8 @@ func public(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Er
 			"An internal error occurred. The operator can find it by the request id.").Because(err)
 	}
 	info := Info(e.Code)
-	if info.Status >= http.StatusInternalServerError && !errors.Is(err, limit.ErrBusy) {
+	refused := errors.Is(err, limit.ErrBusy) || e.Code == atrium.CodeUnavailable && e.Unwrap() == nil
+	if info.Status >= http.StatusInternalServerError && !refused {
 		log.ErrorContext(r.Context(), "request failed", "requestId", id, "error", e)
 	}
 	return e, info

@@ -151,3 +151,19 @@ func TestEveryCodeHasOneStatusAndAPage(t *testing.T) {
 		t.Errorf("unknown code: the status is %d", w.Code)
 	}
 }
+
+func TestOnlyFailuresWithACauseAreLogged(t *testing.T) {
+	for want, err := range map[string]error{
+		"":                 &atrium.Error{Code: atrium.CodeUnavailable, Detail: "There is no room."},
+		"the disk is full": atrium.Unavailable(errors.New("the disk is full")),
+		"no rows":          errors.New("no rows"),
+		"a bug":            atrium.Errorf(atrium.CodeInternal, "a bug"),
+	} {
+		w, log := ask(func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+			return rest.Response{}, err
+		})
+		if w.Code < http.StatusInternalServerError || strings.Contains(log, "request failed") != (want != "") || !strings.Contains(log, want) {
+			t.Errorf("%v: %d, log %q", err, w.Code, log)
+		}
+	}
+}
