@@ -28,6 +28,14 @@ type delivery struct {
 	Requests     []attempt            `json:"requests"` // only of one delivery
 }
 
+// Shown returns the state in the words of the console: a delivery that is tried again after a failure is failing.
+func (d delivery) Shown() string {
+	if d.State == atrium.DeliveryPending && d.Error != "" {
+		return "failing"
+	}
+	return string(d.State)
+}
+
 // An attempt is a request of a delivery as the API shows it.
 type attempt struct {
 	Number     int64  `json:"number"`
