@@ -36,6 +36,7 @@ test-all: prepare lint-prepare ## Run all tests: also all PostgreSQL configurati
 	cd bench && $(GO) test ./...
 	cd examples && $(GO) test .
 	cd tools/packages && $(GO) test ./...
+	cd tools/chart && $(GO) test .
 	$(MAKE) --no-print-directory fuzz FUZZTIME=1s
 
 .PHONY: screenshots
@@ -81,6 +82,7 @@ verify: ## Check that go.mod is tidy, that modules match go.sum, and that the st
 	cd bench/pocketbase && $(GO) mod tidy -diff
 	cd tools/supply && $(GO) mod tidy -diff
 	cd tools/packages && $(GO) mod tidy -diff
+	cd tools/chart && $(GO) mod tidy -diff
 	$(MAKE) --no-print-directory build
 
 .PHONY: supply

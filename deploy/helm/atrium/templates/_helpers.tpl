@@ -1,0 +1,33 @@
+{{- define "atrium.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "atrium.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains (include "atrium.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "atrium.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "atrium.selector" -}}
+app.kubernetes.io/name: {{ include "atrium.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "atrium.labels" -}}
+{{ include "atrium.selector" . }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "atrium.postgres" -}}
+{{- if eq .Values.database.engine "postgres" }}true{{ end -}}
+{{- end -}}
+
+{{- define "atrium.scheme" -}}
+{{- if .Values.tlsSecret }}HTTPS{{ else }}HTTP{{ end -}}
+{{- end -}}
