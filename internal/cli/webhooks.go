@@ -146,15 +146,15 @@ func replayOperations(path string) []operation {
 		{
 			use: "replay WEBHOOK_ID", short: "Deliver a range of events again",
 			long: `Deliver the events of a range again that the webhook selects, in the background. With --failed-only, deliver
-those whose delivery was given up after all attempts. A delivery that is pending or waiting keeps the time of its next
-attempt: redeliver sends it now. --check counts the events, and delivers nothing.`,
+those whose last attempt has failed, after an outage for example: what was given up begins anew, and what is pending
+is tried now. --check counts the events, and delivers nothing.`,
 			example: "  atrium webhooks replay webhook_… --failed-only --since 2026-06-01",
 			method:  http.MethodPost, path: path, idempotent: true, columns: replayColumns, checkFormat: formatReplayCheck, params: []param{
 				{flag: "from", kind: integer, usage: "first `position` (default: the oldest event that is stored)", minimum: 1},
 				{flag: "to", kind: integer, usage: "last `position` (default: the newest event that the webhook has reached)", minimum: 1},
 				{flag: "since", kind: instant, usage: "events at or after this `time`"},
 				{flag: "until", kind: instant, usage: "events before this `time`"},
-				{flag: "failed-only", kind: boolean, usage: "only events whose delivery was given up"},
+				{flag: "failed-only", kind: boolean, usage: "only events whose last attempt has failed"},
 				{flag: "rate", kind: integer, usage: "maximum `number` of events per second, up to 1000 (default 50)", minimum: 1},
 				{flag: "check", kind: boolean, usage: "count the events, without delivering them"},
 			},

@@ -353,25 +353,32 @@ func (a *API) countSelected(ctx context.Context, r *rest.Request, w atrium.Webho
 	return n, false, nil
 }
 
-// countFailed counts the failed deliveries of a range.
+// countFailed counts the deliveries of a range whose last attempt has failed.
 func (a *API) countFailed(ctx context.Context, r *rest.Request, w atrium.Webhook, p atrium.Replay) (n int, more bool, err error) {
-	after := &atrium.Position{Key: p.To + 1}
-	for after != nil {
-		if n >= maxCheckedEvents {
-			return n, true, nil
-		}
-		var found []atrium.Delivery
-		if err := r.Heavily(ctx, func() (err error) {
-			found, after, err = a.Store.Deliveries(ctx, w.TenantID, w.ID, atrium.DeliveryFilter{State: atrium.DeliveryFailed}, after, atrium.MaxEventPage)
-			return err
-		}); err != nil {
-			return n, false, err
-		}
-		for _, d := range found {
-			if d.Position < p.From {
-				return n, false, nil
+	examined := 0
+	for _, state := range []atrium.DeliveryState{atrium.DeliveryFailed, atrium.DeliveryPending} {
+		after := &atrium.Position{Key: p.To + 1}
+		for after != nil {
+			if examined >= maxCheckedEvents {
+				return n, true, nil
 			}
-			n++
+			var found []atrium.Delivery
+			if err := r.Heavily(ctx, func() (err error) {
+				found, after, err = a.Store.Deliveries(ctx, w.TenantID, w.ID, atrium.DeliveryFilter{State: state}, after, atrium.MaxEventPage)
+				return err
+			}); err != nil {
+				return n, false, err
+			}
+			for _, d := range found {
+				if d.Position < p.From {
+					after = nil
+					break
+				}
+				if d.Attempts > d.Earlier {
+					n++
+				}
+			}
+			examined += len(found)
 		}
 	}
 	return n, false, nil

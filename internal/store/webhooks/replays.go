@@ -172,20 +172,23 @@ func runningReplay(query kernel.QueryFunc, lease Lease) (id atrium.ReplayID, err
 	return id, err
 }
 
-// scheduleDeliveries adds deliveries without an attempt, and restarts those that have finished. Others stay as they are.
+// scheduleDeliveries adds deliveries without an attempt, and restarts those that have finished. Those that are pending become due.
 var scheduleDeliveries = engine.NewBatch(`INSERT INTO deliveries (tenant_id, webhook_id, position, event_id, type, subject, entry_id, state, attempts, earlier,
 		next_at, created_at, finished_at, status, error, latency)
 	SELECT batch.tenant_id, webhook_id, position, event_id, type, subject, entry_id, state, attempts, earlier,
 		next_at, created_at, finished_at, status, error, latency FROM batch WHERE true
-	ON CONFLICT (tenant_id, webhook_id, position) DO UPDATE SET state = excluded.state, earlier = deliveries.attempts, next_at = excluded.next_at, finished_at = NULL
-		WHERE deliveries.finished_at IS NOT NULL`,
+	ON CONFLICT (tenant_id, webhook_id, position) DO UPDATE SET finished_at = NULL,
+		state = CASE WHEN deliveries.finished_at IS NULL THEN deliveries.state ELSE excluded.state END,
+		earlier = CASE WHEN deliveries.finished_at IS NULL THEN deliveries.earlier ELSE deliveries.attempts END,
+		next_at = CASE WHEN deliveries.finished_at IS NOT NULL THEN excluded.next_at
+			WHEN deliveries.next_at > excluded.created_at THEN excluded.created_at ELSE deliveries.next_at END`,
 	"tenant_id bytea", "webhook_id bytea", "position bigint", "event_id bytea", "type text", "subject text", "entry_id bytea", "state bigint", "attempts bigint",
 	"earlier bigint", "next_at bigint", "created_at bigint", "finished_at bigint", "status bigint", "error text", "latency bigint")
 
 // ScheduleReplay makes deliveries of a replay pending, and moves its cursor: all selected events up to it are scheduled. At the
-// last position, the replay is finished. Of each delivery, the fields that describe the event must be set. A replay of failed
-// deliveries leaves out those in another state; any other leaves those that are not finished as they are. It returns
-// ErrLeaseLost if the lease was lost, and does nothing if the replay no longer runs.
+// last position, the replay is finished. Of each delivery, the fields that describe the event must be set. Those that are pending
+// become due, with the attempts that they had. A replay of failed deliveries leaves out those whose last attempt has not failed.
+// It returns ErrLeaseLost if the lease was lost, and does nothing if the replay no longer runs.
 func (s *Store) ScheduleReplay(ctx context.Context, lease Lease, id atrium.ReplayID, cursor int64, deliveries []atrium.Delivery) error {
 	err := s.db.Write(engine.ForTenant(ctx, string(lease.TenantID)), func(tx engine.Tx) error {
 		tx.Invalidate()
@@ -205,9 +208,10 @@ func (s *Store) ScheduleReplay(ctx context.Context, lease Lease, id atrium.Repla
 		}
 		now := atrium.At(s.db.Now())
 		failed := map[int64]bool{}
-		if replay.FailedOnly {
-			if err := tx.Query("SELECT position FROM deliveries WHERE tenant_id = $1 AND webhook_id = $2 AND state = 3 AND position > $3 AND position <= $4 ORDER BY position LIMIT $5",
-				lease.args(replay.Cursor, cursor, int64(len(deliveries))), func(r engine.Row) error {
+		if replay.FailedOnly && len(deliveries) > 0 {
+			if err := tx.Query(`SELECT position FROM deliveries WHERE tenant_id = $1 AND webhook_id = $2 AND position >= $3 AND position <= $4
+				AND (state = 3 OR state = 0 AND attempts > earlier) ORDER BY position`,
+				lease.args(deliveries[0].Position, deliveries[len(deliveries)-1].Position), func(r engine.Row) error {
 					failed[r.Int(0)] = true
 					return nil
 				}); err != nil {
@@ -247,15 +251,4 @@ func (s *Store) ScheduleReplay(ctx context.Context, lease Lease, id atrium.Repla
 		return err
 	})
 	return leaseError(err)
-}
-
-// FirstFailed returns the position of the first delivery of a webhook that has failed and was created from a time on, 0 if there is
-// none among the oldest that have failed.
-func (s *Store) FirstFailed(ctx context.Context, tenant atrium.TenantID, webhook atrium.WebhookID, since atrium.Time) (position int64, err error) {
-	err = s.db.Query(ctx, `SELECT position FROM deliveries WHERE tenant_id = $1 AND webhook_id = $2 AND state = 3 AND created_at >= $3 ORDER BY position LIMIT 1`,
-		engine.Args{kernel.IDArg(tenant), kernel.IDArg(webhook), int64(since)}, func(r engine.Row) error {
-			position = r.Int(0)
-			return nil
-		})
-	return position, err
 }
