@@ -51,19 +51,22 @@ func hostFaults(u *url.URL, allow []netip.Prefix) (faults []atrium.Fault) {
 	fault := func(detail string) {
 		faults = append(faults, atrium.Fault{In: atrium.InBody, Where: "/url", Detail: detail})
 	}
-	const needsHTTPS = "must begin with https://, except for hosts in the networks of webhook-allow"
+	const (
+		bySetting  = "that the operator of the server permits by the setting webhook-allow (ATRIUM_WEBHOOK_ALLOW)"
+		needsHTTPS = "must begin with https://: http:// is only for hosts " + bySetting
+	)
 	host := u.Hostname()
 	addr, err := netip.ParseAddr(host)
 	switch {
 	case err == nil && !permitted(addr, allow):
-		fault("must have an address that may be called: public, or in a network of webhook-allow")
+		fault("must have a public address, or one " + bySetting)
 	case err == nil && u.Scheme == "http" && !allowed(addr, allow):
 		fault(needsHTTPS)
 	case err == nil:
 	case !isHostName(host):
 		fault("must have a host name or an IP address in its usual form")
 	case isLocal(host) && !slices.ContainsFunc([]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}, func(a netip.Addr) bool { return allowed(a, allow) }):
-		fault("must not name this server: its addresses are not in webhook-allow")
+		fault("must not name this server, except by an address " + bySetting)
 	case u.Scheme == "http" && len(allow) == 0:
 		fault(needsHTTPS)
 	}

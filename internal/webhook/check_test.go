@@ -36,7 +36,7 @@ func TestValidURLs(t *testing.T) {
 }
 
 func TestInvalidURLIsReportedWithEveryFault(t *testing.T) {
-	const absolute, https, address, name = "must be an absolute URL", "must begin with https://", "must have an address that may be called", "must have a host name"
+	const absolute, https, address, name = "must be an absolute URL", "must begin with https://", "must have a public address, or one", "must have a host name"
 	for text, wants := range map[string][]string{
 		"":                                {absolute},
 		"example.com/events":              {absolute},
