@@ -146,7 +146,7 @@ func replayOperations(path string) []operation {
 		{
 			use: "replay WEBHOOK_ID", short: "Deliver a range of events again",
 			long: `Deliver the events of a range again that the webhook selects, in the background. With --failed-only, deliver
-those whose last attempt has failed, after an outage for example: what was given up begins anew, and what is pending
+those whose last attempt has failed, after an outage for example: what was given up begins again, and what is pending
 is tried now. --check counts the events, and delivers nothing.`,
 			example: "  atrium webhooks replay webhook_… --failed-only --since 2026-06-01",
 			method:  http.MethodPost, path: path, idempotent: true, columns: replayColumns, checkFormat: formatReplayCheck, params: []param{
