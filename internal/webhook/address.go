@@ -68,7 +68,7 @@ func embedded(a netip.Addr) (v4 netip.Addr, ok bool) {
 }
 
 // reachesNever reports whether an address is one of never, or a translator may send what is sent to it to one. The prefix for local use
-// can have several lengths, so the IPv4 address can be in several places (RFC 6052 section 2.2). Where there is none, it is 0.
+// can have several lengths, so the IPv4 address can be in several places (RFC 6052 section 2.2). A place whose first byte is 0 has none.
 func reachesNever(a netip.Addr) bool {
 	if within(a, never) {
 		return true

@@ -13,7 +13,7 @@ import (
 
 // eventOrder are the guarantees about the order of events, with several nodes that store and sequence them.
 var eventOrder = []guarantee{
-	{concurrent + "every acknowledged entry is in the feed exactly once, whatever nodes do at once", eventsOnce},
+	{concurrent + "every acknowledged entry is in the feed exactly once, with several nodes", eventsOnce},
 	{concurrent + "a position that a reader has seen never changes, and none before it appears later", eventsInOrder},
 	{"entries that are appended one after the other have positions in this order", eventsAfterEachOther},
 	{"a tenant without events has no effect on one with events in the same append", eventsOfMixedAppends},
