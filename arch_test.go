@@ -86,7 +86,7 @@ func imports(t *testing.T) (all map[string][]string, comments map[string]int) {
 		if err != nil {
 			return err
 		}
-		if name := d.Name(); d.IsDir() && path != "." && (name[0] == '.' || name == "bench" || name == "examples" || name == "tools" || name == "testdata" || name == "bin") {
+		if name := d.Name(); d.IsDir() && path != "." && (name[0] == '.' || name == "bench" || name == "examples" || name == "terraform" || name == "tools" || name == "testdata" || name == "bin") {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

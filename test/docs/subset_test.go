@@ -57,7 +57,8 @@ func readBlocks(text string) ([]block, error) {
 			blocks[i-1].response = b
 		case b.language == "http":
 			return nil, fmt.Errorf("line %d: a response without a request", b.line)
-		case b.language != "sh" && callLine.MatchString(b.text):
+		// A configuration for Terraform assigns to the name atrium.
+		case b.language != "sh" && b.language != "hcl" && callLine.MatchString(b.text):
 			return nil, fmt.Errorf("line %d: a block that calls the service has the language sh, so that it is tested", b.line)
 		}
 	}
