@@ -47,6 +47,11 @@ screenshots: prepare ## Save the pictures of the console in docs/images
 test-release: ## Check that two releases of the last commit are identical, and that their metadata is right
 	$(GO) test -count=1 -timeout 30m -tags release ./test/release
 
+.PHONY: test-terraform
+test-terraform: build ## Test the Terraform provider with OpenTofu and a server; the first time, build OpenTofu (minutes)
+	scripts/tofu $(BIN)/tofu
+	cd terraform && $(GO) vet ./... && $(GO) test -count=1 ./internal/... && $(GO) test -count=1 . -args -tofu ../$(BIN)/tofu -atrium ../$(BIN)/atrium
+
 .PHONY: test-citus
 test-citus: ## Run the store suite and the tests of scripts, races and faults on the Citus cluster with the coordinator CITUS_URL=postgres://…
 	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run 'Citus' ./internal/store
@@ -83,6 +88,8 @@ verify: ## Check that go.mod is tidy, that modules match go.sum, and that the st
 	cd tools/supply && $(GO) mod tidy -diff
 	cd tools/packages && $(GO) mod tidy -diff
 	cd tools/chart && $(GO) mod tidy -diff
+	cd tools/tofu && $(GO) mod tidy -diff
+	cd terraform && $(GO) mod tidy -diff
 	$(MAKE) --no-print-directory build
 
 .PHONY: supply
