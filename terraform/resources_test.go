@@ -597,3 +597,32 @@ func TestProvidersThatMakeTheirSecretsAreThoseOfTheServer(t *testing.T) {
 		}
 	}
 }
+
+// With the key of another tenant, resources seem not to exist. They stay in the state.
+func TestKeyOfAnotherTenantIsAnError(t *testing.T) {
+	t.Parallel()
+	s := atriumServer(t)
+	tenant, key := s.newTenant(t, "One")
+	_, other := s.newTenant(t, "Another")
+	w := newWorkspace(t, map[string]string{"ATRIUM_SERVER": s.url, "ATRIUM_KEY": key})
+	w.config(`
+resource "atrium_brand" "b" { name = "b" }
+resource "atrium_key" "k" { name = "k" }
+`)
+	w.apply()
+	w.env["ATRIUM_KEY"] = other
+	wantErrors(t, w.errors("plan", "-input=false"), fault{"resource", "belongs to " + tenant}, fault{"resource", "belongs to " + tenant})
+	wantErrors(t, w.errors("destroy", "-auto-approve", "-input=false", "-refresh=false"), fault{"", "belongs to " + tenant}, fault{"", "belongs to " + tenant})
+	w.env["ATRIUM_KEY"] = key
+	w.noChanges()
+
+	// With an operator key, resources of a tenant that was deleted do not exist.
+	w.env["ATRIUM_KEY"] = s.operatorKey
+	if _, err := s.client.Do(t.Context(), client.Request{Method: http.MethodDelete, Path: "/tenants/" + tenant, Query: url.Values{"confirmName": {"One"}}}); err != nil {
+		t.Fatal(err)
+	}
+	w.must("apply", "-refresh-only", "-auto-approve", "-no-color", "-input=false")
+	if left := w.state(); len(left) > 0 {
+		t.Errorf("left in the state: %v", left)
+	}
+}

@@ -78,6 +78,7 @@ func (r *brandResource) Read(ctx context.Context, req resource.ReadRequest, resp
 	}
 	var v brandView
 	_, err := r.Get(ctx, r.tenantOf(m.TenantID), r.one(m.ID), nil, &v)
+	err = r.checkMissing(ctx, r.tenantOf(m.TenantID), err)
 	switch {
 	case client.HasStatus(err, http.StatusNotFound):
 		resp.State.RemoveResource(ctx)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -189,8 +190,29 @@ func (b *base) checkUnchanged(ctx context.Context, model any, prior tfsdk.State,
 // remove deletes a resource. One that does not exist is deleted.
 func (b *base) remove(ctx context.Context, tenant, path string) error {
 	_, err := b.Do(ctx, client.Request{Method: http.MethodDelete, Path: path, Tenant: tenant})
-	if client.HasStatus(err, http.StatusNotFound) {
+	return b.ignoreMissing(ctx, tenant, err)
+}
+
+// ignoreMissing returns nil for the error that a resource does not exist.
+func (b *base) ignoreMissing(ctx context.Context, tenant string, err error) error {
+	if err = b.checkMissing(ctx, tenant, err); client.HasStatus(err, http.StatusNotFound) {
 		return nil
+	}
+	return err
+}
+
+// checkMissing returns another error if a resource seems not to exist because the key belongs to another tenant. Otherwise
+// a wrong key would remove all resources from the state, and create them for the other tenant.
+func (b *base) checkMissing(ctx context.Context, tenant string, err error) error {
+	if tenant == "" || !client.HasStatus(err, http.StatusNotFound) {
+		return err
+	}
+	first, list := url.Values{"limit": {"1"}}, struct{}{}
+	if _, listed := b.Get(ctx, tenant, b.path, first, &list); !client.HasStatus(listed, http.StatusNotFound) {
+		return err // the key has access to the tenant
+	}
+	if _, listed := b.Get(ctx, "", b.path, first, &list); listed == nil { // with an operator key, this is an error
+		return fmt.Errorf("the key belongs to another tenant than the resource, which belongs to %s. Use a key of that tenant, or an operator key", tenant)
 	}
 	return err
 }

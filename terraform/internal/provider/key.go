@@ -176,6 +176,7 @@ func (r *keyResource) Read(ctx context.Context, req resource.ReadRequest, resp *
 	}
 	var v keyView
 	_, err := r.Get(ctx, r.tenantOf(m.TenantID), r.one(m.ID), nil, &v)
+	err = r.checkMissing(ctx, r.tenantOf(m.TenantID), err)
 	switch {
 	case client.HasStatus(err, http.StatusNotFound):
 		resp.State.RemoveResource(ctx)
@@ -242,7 +243,7 @@ func (r *keyResource) Delete(ctx context.Context, req resource.DeleteRequest, re
 		return
 	}
 	_, err := act[keyView](ctx, &r.base, r.tenantOf(m.TenantID), r.one(m.ID)+"/revoke")
-	if err != nil && !client.HasStatus(err, http.StatusNotFound) {
+	if err = r.ignoreMissing(ctx, r.tenantOf(m.TenantID), err); err != nil {
 		r.fault(ctx, &resp.Diagnostics, "revoke", err)
 	}
 }

@@ -349,6 +349,7 @@ func (r *pageResource) Read(ctx context.Context, req resource.ReadRequest, resp 
 	}
 	var v pageView
 	_, err := r.Get(ctx, r.tenantOf(m.TenantID), r.one(m.ID), nil, &v)
+	err = r.checkMissing(ctx, r.tenantOf(m.TenantID), err)
 	switch {
 	case client.HasStatus(err, http.StatusNotFound) || err == nil && v.DeletedAt != "":
 		resp.State.RemoveResource(ctx)

@@ -421,6 +421,7 @@ func (r *receiverResource) Read(ctx context.Context, req resource.ReadRequest, r
 	}
 	var v receiverView
 	_, err := r.Get(ctx, r.tenantOf(m.TenantID), r.one(m.ID), nil, &v)
+	err = r.checkMissing(ctx, r.tenantOf(m.TenantID), err)
 	switch {
 	case client.HasStatus(err, http.StatusNotFound):
 		resp.State.RemoveResource(ctx)

@@ -262,6 +262,7 @@ func (r *webhookResource) Read(ctx context.Context, req resource.ReadRequest, re
 	}
 	var v webhookView
 	_, err := r.Get(ctx, r.tenantOf(m.TenantID), r.one(m.ID), nil, &v)
+	err = r.checkMissing(ctx, r.tenantOf(m.TenantID), err)
 	switch {
 	case client.HasStatus(err, http.StatusNotFound):
 		resp.State.RemoveResource(ctx)
