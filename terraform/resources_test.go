@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -625,4 +626,78 @@ resource "atrium_key" "k" { name = "k" }
 	if left := w.state(); len(left) > 0 {
 		t.Errorf("left in the state: %v", left)
 	}
+}
+
+// A change between the read and the change of an update is found by If-Match: the update is repeated if the change is of
+// something that the provider does not manage, and fails otherwise.
+func TestUpdatesDoNotOverwriteConcurrentChanges(t *testing.T) {
+	t.Parallel()
+	s := atriumServer(t)
+	tenant, key := s.newTenant(t, "Concurrent")
+	target, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := httputil.NewSingleHostReverseProxy(target)
+	var mu sync.Mutex
+	patches, concurrent := map[string]int{}, map[string]func(){} // by path: the requests, and what happens before the first
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPatch {
+			path := strings.TrimPrefix(r.URL.Path, "/manage/v0")
+			mu.Lock()
+			patches[path]++
+			if change := concurrent[path]; change != nil && patches[path] == 1 {
+				change()
+			}
+			mu.Unlock()
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	w := newWorkspace(t, map[string]string{"ATRIUM_SERVER": proxy.URL, "ATRIUM_KEY": key})
+	const config = `
+resource "atrium_brand" "b" { name = "b" }
+resource "atrium_page" "p" {
+  brand_id = atrium_brand.b.id
+  name     = "p"
+  title    = "before"
+}
+resource "atrium_webhook" "w" {
+  url         = "https://hooks.example.com/"
+  description = "before"
+}
+`
+	w.config(config)
+	w.apply()
+	state := w.state()
+	page, hook := "/pages/"+state["atrium_page.p"]["id"].(string), "/webhooks/"+state["atrium_webhook.w"]["id"].(string)
+	change := func(r client.Request) func() {
+		return func() {
+			if _, err := s.client.Do(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	concurrent[page] = change(client.Request{Method: http.MethodPost, Tenant: tenant, Path: page + "/audiences", Body: map[string]any{"name": "a"}})
+	concurrent[hook] = change(client.Request{Method: http.MethodPatch, Tenant: tenant, Path: hook, Body: map[string]any{"sources": []string{"crm"}}, IfMatch: "*"})
+	w.config(strings.ReplaceAll(config, "before", "after"))
+	out, code := w.tofu("apply", "-auto-approve", "-no-color", "-input=false")
+	if code == 0 || strings.Count(out, "Error:") != 1 || !strings.Contains(out, "The attribute sources of atrium_webhook has changed since this plan was made") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if patches[page] != 2 || patches[hook] != 1 {
+		t.Errorf("changed the page %d times, the webhook %d times", patches[page], patches[hook])
+	}
+	if title := w.state()["atrium_page.p"]["title"]; title != "after" {
+		t.Errorf("the title is %s", title)
+	}
+	var webhook struct {
+		Description string
+		Sources     []string
+	}
+	if s.call(t, http.MethodGet, tenant, hook, nil, &webhook); webhook.Description != "before" || !slices.Equal(webhook.Sources, []string{"crm"}) {
+		t.Errorf("the webhook is %+v", webhook)
+	}
+	w.apply()
+	w.noChanges()
 }

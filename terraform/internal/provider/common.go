@@ -181,7 +181,7 @@ func (b *base) checkUnchanged(ctx context.Context, model any, prior tfsdk.State,
 	for name, value := range found {
 		if !value.Equal(expected[name]) && !value.Equal(planned[name]) && planned[name].IsKnown() {
 			diags.AddAttributeError(path.Root(name), "Changed since the plan",
-				fmt.Sprintf("The %s of atrium_%s has changed since this plan was made. Nothing was changed. Plan again.", name, b.kind))
+				fmt.Sprintf("The attribute %s of atrium_%s has changed since this plan was made. Nothing was changed. Plan again.", name, b.kind))
 		}
 	}
 	return diags
