@@ -36,6 +36,7 @@ test-all: prepare lint-prepare ## Run all tests: also all PostgreSQL configurati
 	cd bench && $(GO) test ./...
 	cd examples && $(GO) test .
 	cd tools/packages && $(GO) test ./...
+	cd tools/release && $(GO) test .
 	cd tools/chart && $(GO) test .
 	$(MAKE) --no-print-directory fuzz FUZZTIME=1s
 
@@ -44,7 +45,7 @@ screenshots: prepare ## Save the pictures of the console in docs/images
 	$(GO) test -count=1 -run '^TestScreenshots$$' ./test/browser -args -screenshots "$(CURDIR)/docs/images"
 
 .PHONY: test-release
-test-release: ## Check that two releases of the last commit are identical, and that their metadata is right
+test-release: prepare ## Check that two releases of the last commit are identical, that their metadata and signatures are right, and that the last release can be upgraded to it
 	$(GO) test -count=1 -timeout 30m -tags release ./test/release
 
 .PHONY: test-terraform
@@ -87,6 +88,7 @@ verify: ## Check that go.mod is tidy, that modules match go.sum, and that the st
 	cd bench/pocketbase && $(GO) mod tidy -diff
 	cd tools/supply && $(GO) mod tidy -diff
 	cd tools/packages && $(GO) mod tidy -diff
+	cd tools/release && $(GO) mod tidy -diff
 	cd tools/chart && $(GO) mod tidy -diff
 	cd tools/tofu && $(GO) mod tidy -diff
 	cd terraform && $(GO) mod tidy -diff
@@ -97,7 +99,7 @@ supply: ## Check the licenses and known vulnerabilities of the modules in the bi
 	scripts/supply
 
 .PHONY: dist
-dist: ## Build a release in dist: reproducible binaries, packages, images, SBOMs, licenses, checksums
+dist: ## Build a release in dist: reproducible binaries, packages, images, SBOMs, licenses, notes, provenance, checksums; signs it with ATRIUM_SIGNING_KEY
 	scripts/dist
 
 .PHONY: crash
