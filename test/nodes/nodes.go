@@ -4,10 +4,8 @@
 package nodes
 
 import (
-	"bytes"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -41,6 +39,7 @@ type Node struct {
 	Addr string // address that it listens on, also after Restart
 
 	*process
+	binary    Binary // that it runs; "" for the command of this test binary
 	flags     []string
 	restarted bool // keeps its address
 }
@@ -63,7 +62,12 @@ func Start(tb testing.TB, n int, database string, flags ...string) []*Node {
 // it.
 func Launch(tb testing.TB, database string, flags ...string) *Node {
 	tb.Helper()
-	n := &Node{Addr: freeAddr(tb), flags: append([]string{"--log-format", "text"}, flags...)}
+	return launch(tb, "", database, flags...)
+}
+
+func launch(tb testing.TB, binary Binary, database string, flags ...string) *Node {
+	tb.Helper()
+	n := &Node{Addr: freeAddr(tb), binary: binary, flags: append([]string{"--log-format", "text"}, flags...)}
 	if database != "" {
 		n.flags = append(n.flags, "--database", database)
 	}
@@ -98,7 +102,7 @@ func Unprivileged(tb testing.TB, flags ...string) *Node {
 
 func (n *Node) launch(tb testing.TB) {
 	tb.Helper()
-	n.process = run(tb, "node "+n.Addr, atrium(tb, append([]string{"serve", "--addr", n.Addr}, n.flags...)...))
+	n.process = run(tb, "node "+n.Addr, n.binary.command(tb, append([]string{"serve", "--addr", n.Addr}, n.flags...)...))
 	of := n.process
 	tb.Cleanup(func() {
 		for _, bad := range []string{"DATA RACE", "panic: "} {
@@ -145,12 +149,7 @@ func (n *Node) Stop(tb testing.TB) {
 // Command runs an atrium command and returns its output and exit code.
 func Command(tb testing.TB, args ...string) (stdout, stderr string, code int) {
 	tb.Helper()
-	cmd := atrium(tb, args...)
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	p := run(tb, "atrium "+args[0], cmd)
-	code = p.ExitCode(tb, waitLimit)
-	return out.String(), p.log.String(), code
+	return Binary("").Command(tb, args...)
 }
 
 // Must is Command for a command that must succeed.
@@ -161,17 +160,6 @@ func Must(tb testing.TB, args ...string) (stdout string) {
 		tb.Fatalf("atrium %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
 	}
 	return stdout
-}
-
-func atrium(tb testing.TB, args ...string) *exec.Cmd {
-	tb.Helper()
-	binary, err := os.Executable()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	cmd := exec.Command(binary, args...)
-	cmd.Env = append(os.Environ(), variable+"=1", "GORACE=atexit_sleep_ms=0", "GOGC=") // not the tests' GOGC
-	return cmd
 }
 
 // Client returns a client that opens a connection per request and never retries.

@@ -50,7 +50,7 @@ type image struct {
 func unpack(t *testing.T, path string) *image {
 	t.Helper()
 	files := map[string][]byte{}
-	archive := tar.NewReader(bytes.NewReader(read(t, path)))
+	archive := tar.NewReader(bytes.NewReader(readFile(t, path)))
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -245,7 +245,7 @@ func testImage(t *testing.T, dist string) {
 			t.Errorf("it has no label %s", label)
 		}
 	}
-	roots := read(t, filepath.Join(i.root, "etc/ssl/certs/ca-certificates.crt"))
+	roots := readFile(t, filepath.Join(i.root, "etc/ssl/certs/ca-certificates.crt"))
 	if pool := x509.NewCertPool(); !pool.AppendCertsFromPEM(roots) || bytes.Count(roots, []byte("BEGIN CERTIFICATE")) < 100 {
 		t.Error("it has too few certificates of public authorities")
 	}
@@ -384,7 +384,7 @@ func testPackage(t *testing.T, dist, format, functions string) {
 	run(t, source, []string{"ARCH=" + runtime.GOARCH, "VERSION=0.0.0-1", "SOURCE_DATE_EPOCH=0"},
 		nfpm, "package", "--config", "deploy/packages/nfpm.yaml", "--packager", format, "--target", filepath.Join(packages, "old."+format))
 	released := filepath.Join(dist, fmt.Sprintf("atrium-linux-%s.%s", runtime.GOARCH, format))
-	if err := os.WriteFile(filepath.Join(packages, "new."+format), read(t, released), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(packages, "new."+format), readFile(t, released), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	throwaway(t, packages, functions+lifeOfAPackage)

@@ -43,7 +43,7 @@ func run(t *testing.T, dir string, environment []string, command ...string) {
 	}
 }
 
-func read(t *testing.T, path string) []byte {
+func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -57,19 +57,19 @@ func TestRelease(t *testing.T) {
 	run(t, released, nil, "scripts/dist", platform)
 	dist := filepath.Join(released, "dist")
 	name := "atrium-" + strings.ReplaceAll(platform, "/", "-")
-	binary := read(t, filepath.Join(dist, name))
+	binary := readFile(t, filepath.Join(dist, name))
 
 	t.Run("can be built again byte by byte, elsewhere and from nothing", func(t *testing.T) {
 		again := clone(t, "somewhere/else")
 		run(t, again, []string{"GOCACHE=" + t.TempDir(), "TZ=Pacific/Chatham", "LC_ALL=C"}, "make", "build")
-		if !bytes.Equal(binary, read(t, filepath.Join(again, "bin", "atrium"))) {
+		if !bytes.Equal(binary, readFile(t, filepath.Join(again, "bin", "atrium"))) {
 			t.Error("two builds of one commit differ")
 		}
 	})
 	t.Run("has the checksums of its files", func(t *testing.T) {
-		sums := string(read(t, filepath.Join(dist, "SHA256SUMS")))
+		sums := string(readFile(t, filepath.Join(dist, "SHA256SUMS")))
 		for _, file := range []string{name, name + ".cdx.json", name + ".tar.gz", name + ".deb", name + ".rpm", "atrium-image-" + runtime.GOARCH + ".tar", "atrium-image.tar"} {
-			if line := fmt.Sprintf("%x  %s\n", sha256.Sum256(read(t, filepath.Join(dist, file))), file); !strings.Contains(sums, line) {
+			if line := fmt.Sprintf("%x  %s\n", sha256.Sum256(readFile(t, filepath.Join(dist, file))), file); !strings.Contains(sums, line) {
 				t.Errorf("SHA256SUMS has no line %q", line)
 			}
 		}
@@ -83,7 +83,7 @@ func TestRelease(t *testing.T) {
 			Metadata   struct{ Component struct{ Version string } }
 			Components []struct{ Name, Version string }
 		}
-		if err := json.Unmarshal(read(t, filepath.Join(dist, name+".cdx.json")), &bom); err != nil {
+		if err := json.Unmarshal(readFile(t, filepath.Join(dist, name+".cdx.json")), &bom); err != nil {
 			t.Fatal(err)
 		}
 		if bom.Metadata.Component.Version != info.Main.Version {
@@ -103,7 +103,7 @@ func TestRelease(t *testing.T) {
 		}
 	})
 	t.Run("has a manual page of the command", func(t *testing.T) {
-		if !bytes.Contains(read(t, filepath.Join(dist, "man", "atrium.1")), []byte(".SH SYNOPSIS")) {
+		if !bytes.Contains(readFile(t, filepath.Join(dist, "man", "atrium.1")), []byte(".SH SYNOPSIS")) {
 			t.Error("man/atrium.1 has no synopsis")
 		}
 	})
