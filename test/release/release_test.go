@@ -32,15 +32,18 @@ func clone(t *testing.T, name string) string {
 	return dir
 }
 
-func run(t *testing.T, dir string, environment []string, command ...string) {
+// run runs a command, which must succeed, and returns its output.
+func run(t *testing.T, dir string, environment []string, command ...string) (output string) {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir = dir
 	// A git hook may run this test. Its environment must not apply to the clone.
 	cmd.Env = slices.DeleteFunc(append(os.Environ(), environment...), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
 	}
+	return string(out)
 }
 
 func readFile(t *testing.T, path string) []byte {
@@ -54,7 +57,9 @@ func readFile(t *testing.T, path string) []byte {
 
 func TestRelease(t *testing.T) {
 	released := clone(t, "here")
-	run(t, released, nil, "scripts/dist", platform)
+	key, temporary := newKey(t), t.TempDir()
+	// With xtrace, bash prints every command with its arguments.
+	output := run(t, released, []string{"ATRIUM_SIGNING_KEY=" + key.private, "SHELLOPTS=xtrace", "TMPDIR=" + temporary}, "scripts/dist", platform)
 	dist := filepath.Join(released, "dist")
 	name := "atrium-" + strings.ReplaceAll(platform, "/", "-")
 	binary := readFile(t, filepath.Join(dist, name))
@@ -68,10 +73,19 @@ func TestRelease(t *testing.T) {
 	})
 	t.Run("has the checksums of its files", func(t *testing.T) {
 		sums := string(readFile(t, filepath.Join(dist, "SHA256SUMS")))
-		for _, file := range []string{name, name + ".cdx.json", name + ".tar.gz", name + ".deb", name + ".rpm", "atrium-image-" + runtime.GOARCH + ".tar", "atrium-image.tar"} {
+		for _, file := range []string{name, name + ".cdx.json", name + ".tar.gz", name + ".deb", name + ".rpm", "atrium-image-" + runtime.GOARCH + ".tar", "atrium-image.tar", "RELEASE_NOTES.md", "provenance.json"} {
 			if line := fmt.Sprintf("%x  %s\n", sha256.Sum256(readFile(t, filepath.Join(dist, file))), file); !strings.Contains(sums, line) {
 				t.Errorf("SHA256SUMS has no line %q", line)
 			}
+		}
+	})
+	t.Run("is signed by a key that is nowhere else", func(t *testing.T) { testSignatures(t, dist, temporary, key, output) })
+	t.Run("says how it was built, and the same each time", func(t *testing.T) { testProvenance(t, released, dist) })
+	t.Run("has its section of the changelog", func(t *testing.T) {
+		notes, changelog := readFile(t, filepath.Join(dist, "RELEASE_NOTES.md")), readFile(t, filepath.Join(released, "CHANGELOG.md"))
+		title, section, _ := strings.Cut(string(notes), "\n\n")
+		if !strings.HasPrefix(title, "# Atrium v") || len(section) < 100 || !strings.Contains(string(changelog), section) {
+			t.Errorf("the notes begin with %.200q", notes)
 		}
 	})
 	info, err := buildinfo.Read(bytes.NewReader(binary))
