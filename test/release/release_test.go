@@ -1,8 +1,8 @@
 //go:build release
 
-// Package release tests releases: anyone who builds the commit gets the identical binary,
-// and the published lists of its components are correct. It builds the last commit, not
-// the work tree, without a cache. make test-release runs it; make test does not.
+// Package release tests releases: anyone who builds the commit gets the identical binary, the published
+// lists of its components, signatures and packages are correct, and a database of the previous release can
+// be upgraded. It builds the last commit, not the work tree. make test-release runs it; make test does not.
 package release
 
 import (
