@@ -104,6 +104,31 @@ func TestEveryNodeListsWhatAnyNodeRefused(t *testing.T) {
 	})
 }
 
+// Somebody has to find the system that still uses the key.
+func TestARequestWithAKeyThatNoLongerWorksIsInTheListOfItsTenant(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *service) {
+		key, id := apptest.Key(t, s.store, s.north.id)
+		if a := s.send(t, request{method: "POST", target: "/manage/v0/keys/" + string(id) + "/revoke", header: []string{"x-api-key: " + s.north.manage}}); a.status != 200 {
+			t.Fatal(a)
+		}
+		last := "a"
+		if strings.HasSuffix(key, last) {
+			last = "b"
+		}
+		forged := key[:len(key)-1] + last
+		for _, sent := range []string{key, forged} {
+			if a := s.send(t, get("/v0/pages", "x-api-key: "+sent, "User-Agent: crm/1.0")); a.status != 401 {
+				t.Fatal(a)
+			}
+		}
+		s.recorded(t, s.north)
+		got := s.refusedOf(t, s.north, "code=unauthenticated")
+		if strings.Count(got, `"requestId"`) != 1 || !strings.Contains(got, fmt.Sprintf("%q", id)) || !strings.Contains(got, "crm/1.0") {
+			t.Errorf("the tenant's list has %s", got)
+		}
+	})
+}
+
 // A client that sends nothing but refused requests, each different, adds a bounded number of rows, and delays or
 // replaces none of another tenant.
 func TestAFloodOfRefusedRequestsLeavesThoseOfOthers(t *testing.T) {

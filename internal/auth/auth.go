@@ -105,6 +105,14 @@ func (r *result) valid(now atrium.Time) bool {
 	return r.key != nil && r.key.WorksAt(now) && (r.ends == nil || now < *r.ends)
 }
 
+// ended returns the principal of a key that no longer works: who it was, without any right.
+func (r *result) ended() Principal {
+	if r.key == nil {
+		return Principal{}
+	}
+	return Principal{TenantID: r.key.TenantID, KeyID: r.key.ID}
+}
+
 // New returns an Authenticator for keys. now is the clock for the expiry and use of keys. Cache
 // expiry uses the monotonic clock instead, so that setting the system clock back does not keep a
 // revoked key valid. failures and observer may be nil.
@@ -141,7 +149,8 @@ func tooMany(b limit.Budget, detail string) error {
 // Authenticate returns the principal of a key that a client has sent. The error's code is
 // atrium.CodeUnauthenticated for a key that is malformed, unknown, revoked or expired,
 // atrium.CodeRateLimited if the client has sent too many of these, or atrium.CodeUnavailable if the
-// lookup failed.
+// lookup failed. With the first two, the principal of a key that worked until it expired, was revoked
+// or was rotated has TenantID and KeyID, and is empty for any other: for logs, not for the client.
 func (a *Authenticator) Authenticate(ctx context.Context, from netip.Addr, key string) (Principal, error) {
 	from = limit.Network(from)
 	if len(key) != keyLen {
@@ -164,7 +173,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, from netip.Addr, key s
 		a.observer.LookedUp(cached)
 	}
 	if cached && !r.valid(atrium.At(now)) {
-		return Principal{}, a.reject(from)
+		return r.ended(), a.reject(from)
 	}
 	if !cached {
 		var err error
@@ -172,7 +181,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, from netip.Addr, key s
 			return Principal{}, err
 		}
 		if !r.valid(atrium.At(now)) {
-			return Principal{}, Unauthenticated()
+			return r.ended(), Unauthenticated()
 		}
 	}
 	return Principal{

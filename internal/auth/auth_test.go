@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -246,6 +247,35 @@ func TestTheKeysOfAForgottenTenantAreLookedUpAgain(t *testing.T) {
 		}
 		if c := code(a, other); c != "ok" || r.count() != before+1 {
 			t.Errorf("a key of another tenant is %s after %d queries", c, r.count()-before)
+		}
+	})
+}
+
+func TestAKeyThatWorkedBeforeIsNamedWithoutRights(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
+		now := atrium.At(time.Now())
+		good, goodID := r.add(nil)
+		revoked, revokedID := r.add(func(k *atrium.APIKey) { k.RevokedAt = &now })
+		expired, expiredID := r.add(func(k *atrium.APIKey) { k.ExpiresAt = &now })
+		_, unknown, _ := auth.NewKey()
+		if c := code(a, good); c != "ok" {
+			t.Fatal(c)
+		}
+		time.Sleep(2 * auth.CacheTime)
+		r.change(goodID, func(s *stored) { s.key.RevokedAt = &now })
+		for text, id := range map[string]atrium.KeyID{
+			revoked: revokedID, expired: expiredID, good: goodID, unknown: "", withSecretOf(revoked, unknown): "", "": "",
+		} {
+			for _, cached := range []bool{false, true} {
+				who, err := a.Authenticate(t.Context(), client, text)
+				var want auth.Principal
+				if id != "" {
+					want = auth.Principal{TenantID: r.keys[id].key.TenantID, KeyID: id}
+				}
+				if atrium.CodeOf(err) != atrium.CodeUnauthenticated || !reflect.DeepEqual(who, want) {
+					t.Errorf("cached: %t: %+v, %v; want %+v", cached, who, err, want)
+				}
+			}
 		}
 	})
 }
