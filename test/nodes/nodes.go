@@ -186,6 +186,3 @@ func (n *Node) Status() syscall.WaitStatus {
 
 // Ended reports whether the node's process has ended.
 func (n *Node) Ended() bool { return n.ended() }
-
-// Pid returns the process ID of the node.
-func (n *Node) Pid() int { return n.cmd.Process.Pid }

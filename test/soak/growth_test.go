@@ -126,7 +126,7 @@ func (s *soak) sample() {
 		for end := time.Now().Add(calm / time.Duration(len(s.nodes))); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 			least = least.least(m.read())
 		}
-		s.growth.add(fmt.Sprintf("%s (process %d)", n.Addr, n.Pid()), least)
+		s.growth.add(fmt.Sprintf("%s (process %d)", n.Addr, n.PID()), least)
 	}
 }
 
@@ -197,7 +197,7 @@ func (m *meter) read() (s size) {
 		Goroutines: int64(value("go_goroutines")),
 		Files:      int64(value("process_open_fds")),
 		Heap:       int64(value("go_memstats_heap_alloc_bytes")),
-		Anonymous:  anonymous(m.node.Pid()),
+		Anonymous:  anonymous(m.node.PID()),
 		Resident:   int64(value("process_resident_memory_bytes")),
 	}
 }
