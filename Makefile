@@ -31,14 +31,17 @@ test: prepare ## Run the tests on SQLite and PostgreSQL with fixed random seeds
 	scripts/test
 
 .PHONY: test-all
-test-all: prepare lint-prepare ## Run all tests: also all PostgreSQL configurations, browsers, fuzzing, generated clients and the tests of bench
+test-all: prepare lint-prepare ## Run all tests: also all PostgreSQL configurations, browsers, fuzzing, generated clients, the Terraform provider, and the tests of bench and the tools
 	scripts/test -all
+	$(MAKE) --no-print-directory -j 2 --output-sync=target fuzz test-terraform test-modules FUZZTIME=1s
+
+.PHONY: test-modules
+test-modules: ## Run the tests of the benchmarks, the examples with generated clients, and the tools
 	cd bench && $(GO) test ./...
 	cd examples && $(GO) test .
 	cd tools/packages && $(GO) test ./...
 	cd tools/release && $(GO) test .
 	cd tools/chart && $(GO) test .
-	$(MAKE) --no-print-directory fuzz FUZZTIME=1s
 
 .PHONY: screenshots
 screenshots: prepare ## Save the pictures of the console in docs/images
