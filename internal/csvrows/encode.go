@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -69,11 +70,15 @@ func (e *Encoder) Note(text string) error {
 	return err
 }
 
+// formulaStarts are the first characters of cells that some spreadsheet evaluates (OWASP, CSV Injection).
+const formulaStarts = "=+-@\t\r\n＝＋－＠"
+
 // evaluated reports whether a spreadsheet evaluates a text, or would without some apostrophes before it.
 func evaluated[T string | []byte](text T) bool {
 	for i := range len(text) {
 		if text[i] != '\'' {
-			return strings.IndexByte("=+-@\t\r", text[i]) >= 0
+			first, _ := utf8.DecodeRuneInString(string(text[i:min(i+utf8.UTFMax, len(text))]))
+			return strings.ContainsRune(formulaStarts, first)
 		}
 	}
 	return false

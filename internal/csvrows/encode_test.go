@@ -29,9 +29,9 @@ func TestRowsAreRFC4180(t *testing.T) {
 }
 
 func TestSpreadsheetsEvaluateNoCellAndReadingRestoresIt(t *testing.T) {
-	for _, text := range []string{"", "plain", "=1+1", "+1", "-1", "@a", "\ta", "\ra", "'=1+1", "''=1", "'plain", "'", "a=1"} {
+	for _, text := range []string{"", "plain", "=1+1", "+1", "-1", "@a", "\ta", "\ra", "'=1+1", "''=1", "'plain", "'", "a=1", "\n=1", "＝1", "＋1", "－1", "＠a", "'＝1", "\xff", "é"} {
 		cell := Escape(text)
-		if strings.IndexAny(cell, "=+-@\t\r") == 0 {
+		if strings.IndexAny(cell, "=+-@\t\r\n＝＋－＠") == 0 {
 			t.Errorf("%q is %q", text, cell)
 		}
 		if back := Unescape(cell); back != text {
