@@ -78,21 +78,36 @@ var (
 
 // check reports why text is not the HMAC of the concatenated content; "" if it is.
 func (s signature) check(text string, secret []byte, content ...[]byte) Reason {
-	if len(text) > 2*sha512.Size {
-		return reasonMalformed
-	}
-	given, err := s.decode(text)
+	return s.checkAny([]string{text}, secret, content...)
+}
+
+// checkAny is check for several texts, one of which is enough. It computes the HMAC at most once, and not if all
+// texts are malformed.
+func (s signature) checkAny(texts []string, secret []byte, content ...[]byte) Reason {
 	mac := hmac.New(s.hash, secret)
-	if err != nil || len(given) != mac.Size() {
-		return reasonMalformed
+	var sum []byte
+	result := reasonMalformed
+	for _, text := range texts {
+		result = reasonMalformed
+		if len(text) > 2*sha512.Size {
+			continue
+		}
+		given, err := s.decode(text)
+		if err != nil || len(given) != mac.Size() {
+			continue
+		}
+		if sum == nil {
+			for _, part := range content {
+				_, _ = mac.Write(part) // never fails
+			}
+			sum = mac.Sum(nil)
+		}
+		if hmac.Equal(sum, given) {
+			return ""
+		}
+		result = reasonMismatch
 	}
-	for _, part := range content {
-		_, _ = mac.Write(part) // never fails
-	}
-	if !hmac.Equal(mac.Sum(nil), given) {
-		return reasonMismatch
-	}
-	return ""
+	return result
 }
 
 // inHeader returns the verification by a header with a prefix and the signature of the body.
@@ -165,18 +180,7 @@ func stripe(r *Request, secret []byte, _ *atrium.Verification) Reason {
 	if reason := inSeconds(timestamp, r.Now); reason != "" {
 		return reason
 	}
-	return anyOf(given, func(text string) Reason { return hexSHA256.check(text, secret, []byte(timestamp), []byte("."), r.Body) })
-}
-
-// anyOf reports why no signature is accepted; "" if one is.
-func anyOf(given []string, check func(string) Reason) Reason {
-	result := reasonMalformed
-	for _, text := range given {
-		if result = check(text); result == "" {
-			return ""
-		}
-	}
-	return result
+	return hexSHA256.checkAny(given, secret, []byte(timestamp), []byte("."), r.Body)
 }
 
 func slack(r *Request, secret []byte, _ *atrium.Verification) Reason {
@@ -256,7 +260,7 @@ func standardWebhooks(r *Request, secret []byte, _ *atrium.Verification) Reason 
 			}
 		}
 	}
-	return anyOf(given, func(text string) Reason { return base64SHA256.check(text, key, []byte(id+"."+timestamp+"."), r.Body) })
+	return base64SHA256.checkAny(given, key, []byte(id+"."+timestamp+"."), r.Body)
 }
 
 // equal compares credentials. It takes the same time wherever they differ, and does not reveal their length.
