@@ -189,6 +189,8 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 	out = append(out, `{"kind":"`+l.kind.Record+`"`...)
 	for i, f := range l.kind.Fields {
 		switch text := l.texts[i]; {
+		case f.Member == "domain" && f.Required && len(text) > 0 && !isDomain(text):
+			return &Fault{line, f.Member, "is not a domain, such as example.com"}
 		case len(text) > 0:
 			var err error
 			if out, err = jsontext.AppendQuote(append(out, `,"`+f.Member+`":`...), text); err != nil {
@@ -219,6 +221,13 @@ func prospectID(texts [][]byte) string {
 
 // identifiers is the encoding of identifiers.
 var identifiers = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// isDomain reports whether a text may be the domain of an organization: it has a dot (RFC 3490 section 3.1 has the other
+// forms of it) and no space. An account may have any text as its domain, but in a table that is a name in the wrong column.
+func isDomain(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	return bytes.ContainsAny(text, ".。．｡") && !bytes.ContainsAny(text, " \t\r\n")
+}
 
 // host returns the host of the address of a site, without www, and other texts as they are.
 func host(text []byte) []byte {

@@ -76,6 +76,24 @@ func TestEveryWrongRowIsReportedAndLeftOut(t *testing.T) {
 	}
 }
 
+func TestADomainInATableIsADomain(t *testing.T) {
+	for domain, ok := range map[string]bool{
+		"a.example": true, " A.example ": true, "https://www.a.example/x y": true, "bücher.example": true, "例え。テスト": true,
+		"not a domain": false, "Acme": false, "Acme Inc.": false, "localhost": false, "-": false,
+	} {
+		out, faults, err := convert("domain\n"+domain+"\n", "accounts")
+		if err != nil || ok != (len(faults) == 0) || ok != strings.Contains(out, "domain") {
+			t.Errorf("%q: %q %v %v", domain, out, faults, err)
+		}
+		if !ok && !slices.Equal(faults, []Fault{{2, "domain", "is not a domain, such as example.com"}}) {
+			t.Errorf("%q: %v", domain, faults)
+		}
+	}
+	if out, faults, err := convert("name,domain\nKim,Acme\n", "prospects"); err != nil || len(faults) > 0 || !strings.Contains(out, "Acme") {
+		t.Errorf("a prospect may have any text: %q %v %v", out, faults, err)
+	}
+}
+
 func TestFilesThatAreNoCSVAreRefused(t *testing.T) {
 	for name, in := range map[string]string{
 		"empty": "", "UTF-16": "\xff\xfed\x00o\x00", "binary": "a\x00b,c\n", "no column": "a,b\n1,2\n", "no domain": "name\nA\n",
