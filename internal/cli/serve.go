@@ -89,7 +89,8 @@ func serve(
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit(c))
 	}
-	stdlog.SetOutput(io.Discard) // net/http writes to it what a webhook's endpoint sends without a request
+	// net/http writes to the standard logger what a webhook's endpoint sends without a request.
+	stdlog.SetOutput(io.Discard) //nolint:forbidigo // nothing else writes to it
 	logWriter := telemetry.NewLogWriter(stderr)
 	defer func() { _ = logWriter.Close() }()
 	log := telemetry.NewLogger(logWriter, c.LogFormat, c.LogLevel)
