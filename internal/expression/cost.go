@@ -1,8 +1,6 @@
 package expression
 
 import (
-	"regexp/syntax"
-
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
@@ -18,17 +16,19 @@ type costs struct {
 	instructions map[string]uint64 // by regular expression: compiling one for each call would cost more than the call
 }
 
-// costsOf returns the costs of the calls in a tree.
-func costsOf(tree *ast.AST) costs {
-	c := costs{map[string]uint64{}}
+// costsOf returns the costs of the calls in a tree, and an estimate of the bytes that its regular expressions occupy.
+func costsOf(tree *ast.AST) (c costs, memory int) {
+	c = costs{map[string]uint64{}}
 	for _, call := range ast.MatchDescendants(ast.NavigateAST(tree), ast.FunctionMatcher("matches")) {
 		for _, arg := range call.AsCall().Args() {
 			if pattern, ok := literalOf(arg); ok {
-				c.instructions[pattern] = instructionsOf(pattern)
+				instructions, bytes := sizeOf(pattern)
+				c.instructions[pattern] = instructions
+				memory += bytes
 			}
 		}
 	}
-	return c
+	return c, memory
 }
 
 func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
@@ -82,17 +82,4 @@ func (c costs) regexpCost(pattern ref.Val) uint64 {
 		return n
 	}
 	return maxRegexp
-}
-
-// instructionsOf returns the number of instructions of a regular expression.
-func instructionsOf(pattern string) uint64 {
-	parsed, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return maxRegexp
-	}
-	compiled, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return maxRegexp
-	}
-	return uint64(len(compiled.Inst))
 }

@@ -15,7 +15,6 @@ import (
 	"cel.dev/cel-go/common/env"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/ext"
-	"cel.dev/cel-go/interpreter"
 
 	"atrium"
 )
@@ -91,8 +90,37 @@ func New(variables map[string]Type) (*Language, error) {
 // A Program is a compiled expression. It is safe for concurrent use.
 type Program struct {
 	program cel.Program
-	tree    *ast.AST
+	places  []place // by the identifier of a node; zero for one whose place is not known
 	results []Type
+	memory  int
+}
+
+// Memory returns an estimate of the bytes that the program occupies. It is usually larger than what it does.
+func (p *Program) Memory() int { return p.memory }
+
+// The estimate of Memory. A node takes 50 to 240 bytes.
+const (
+	programMemory = 4 << 10
+	nodeMemory    = 280
+)
+
+// A place is a position in the source. The column counts code points.
+type place struct{ line, column uint16 } // both from 1, and less than MaxSource+2
+
+// placesOf returns the places of the nodes of a tree.
+func placesOf(tree *ast.AST) []place {
+	info := tree.SourceInfo()
+	offsets, last := info.OffsetRanges(), int64(0)
+	for id := range offsets {
+		last = max(last, id)
+	}
+	places := make([]place, last+1)
+	for id := range offsets {
+		if at := info.GetStartLocation(id); at != common.NoLocation {
+			places[id] = place{uint16(max(at.Line(), 1)), uint16(max(at.Column(), 0) + 1)}
+		}
+	}
+	return places
 }
 
 // Compile compiles an expression, whose result has one of the types, or is an optional value of one. Whether it has is
@@ -121,13 +149,16 @@ func (l *Language) Compile(source string, results ...Type) (*Program, error) {
 	if kind.TypeName() == "optional_type" && len(kind.Parameters()) == 1 {
 		kind = kind.Parameters()[0]
 	}
-	p := &Program{tree: compiled.NativeRep(), results: results}
+	tree := compiled.NativeRep()
+	p := &Program{places: placesOf(tree), results: results} // not the tree, which takes more memory than the program
 	if kind != cel.DynType && !slices.ContainsFunc(results, func(r Type) bool { return kind.IsExactType(r.cel) }) {
 		return nil, &Error{[]Fault{{1, 1, p.mustBe(shorten(kind.String()))}}}
 	}
 	var err error
-	if p.program, err = l.env.Program(compiled, cel.CostTracking(costsOf(p.tree)), cel.CostLimit(MaxCost), cel.MemoryLimit(maxMemory),
-		cel.CustomDecoratorV2(decorator(p.tree)), cel.MemoryTracking(types.MemoryTrackerSampleInterval(measured)), cel.OptimizeRegex(interpreter.MatchesRegexOptimization)); err != nil {
+	costs, regexps := costsOf(tree)
+	p.memory = programMemory + 2*len(source) + nodeMemory*len(p.places) + regexps
+	if p.program, err = l.env.Program(compiled, cel.CostTracking(costs), cel.CostLimit(MaxCost), cel.MemoryLimit(maxMemory),
+		cel.CustomDecoratorV2(decorator(tree)), cel.MemoryTracking(types.MemoryTrackerSampleInterval(measured)), cel.OptimizeRegex(matches)); err != nil {
 		return nil, &Error{[]Fault{{1, 1, shorten(err.Error())}}}
 	}
 	return p, nil
@@ -195,8 +226,8 @@ func (p *Program) returns(kind Type) bool {
 func (p *Program) failed(err error) error {
 	fault := Fault{1, 1, shorten(err.Error())}
 	if e, ok := errors.AsType[*types.Err](err); ok && e.NodeID() != 0 {
-		if at := p.tree.SourceInfo().GetStartLocation(e.NodeID()); at != common.NoLocation {
-			fault.Line, fault.Column = max(at.Line(), 1), max(at.Column(), 0)+1
+		if id := e.NodeID(); id > 0 && id < int64(len(p.places)) && p.places[id] != (place{}) {
+			fault.Line, fault.Column = int(p.places[id].line), int(p.places[id].column)
 		}
 	}
 	return &Error{[]Fault{fault}}
