@@ -158,7 +158,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	} else {
 		people["/{$}"] = http.RedirectHandler("/console", http.StatusSeeOther)
 	}
-	maps.Copy(open, newReceiver(c, api, a.writer).Handlers())
+	maps.Copy(open, newReceiver(c, api, a.writer, private.Mappings).Handlers())
 	for _, pages := range []map[string]http.Handler{rest.ErrorPages(), docsui.Documents(), docsui.Pages()} {
 		for path, page := range pages {
 			open[path] = api.Anonymous(page)

@@ -12,6 +12,7 @@ import (
 	"atrium/internal/console"
 	"atrium/internal/limit"
 	"atrium/internal/manage"
+	"atrium/internal/mapping"
 	"atrium/internal/resource"
 	"atrium/internal/rest"
 )
@@ -92,7 +93,7 @@ func newManage(c Config, cursors rest.CursorKey, keys manage.KeyCache, logs reso
 		exports = min(exports, c.Settings.DatabaseConnections/2)
 	}
 	return &manage.API{
-		Store: c.Store, Logs: logs, Cursors: cursors, Keys: keys,
+		Store: c.Store, Logs: logs, Cursors: cursors, Keys: keys, Mappings: mapping.NewCache(),
 		Imports: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: c.Settings.MaxConnections, Each: streamsOfTenant}),
 		Checks:  limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: maxChecks, Each: streamsOfTenant}),
 		Exports: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{

@@ -2,15 +2,16 @@ package app
 
 import (
 	"atrium"
+	"atrium/internal/mapping"
 	"atrium/internal/receive"
 	"atrium/internal/resource"
 	"atrium/internal/rest"
 )
 
 // newReceiver returns the handler of the addresses of receivers.
-func newReceiver(c Config, api *rest.API, logs resource.Logs) *receive.Handler {
+func newReceiver(c Config, api *rest.API, logs resource.Logs, mappings *mapping.Cache) *receive.Handler {
 	h := &receive.Handler{
-		API: api, Receivers: receive.NewReceivers(c.Store), Logs: logs, Quarantine: c.Store, PublicURL: c.Settings.PublicURL, Now: c.Store.Now,
+		API: api, Receivers: receive.NewReceivers(c.Store), Mappings: mappings, Logs: logs, Quarantine: c.Store, PublicURL: c.Settings.PublicURL, Now: c.Store.Now,
 	}
 	if c.Metrics != nil {
 		h.Observe = c.Metrics.Received

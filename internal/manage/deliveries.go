@@ -311,7 +311,6 @@ func (a *API) checkReplay(ctx context.Context, r *rest.Request, w atrium.Webhook
 
 // countSelected counts the events of a range that a webhook selects.
 func (a *API) countSelected(ctx context.Context, r *rest.Request, w atrium.Webhook, p atrium.Replay) (n int, more bool, err error) {
-	var selection *delivery.Selection
 	ends, page := time.Now().Add(maxCheckTime), int64(atrium.MaxEventPage)
 	for at, examined := p.From-1, 0; at < p.To; {
 		if examined >= maxCheckedEvents || time.Now().After(ends) { // the filter is costly
@@ -320,9 +319,7 @@ func (a *API) countSelected(ctx context.Context, r *rest.Request, w atrium.Webho
 		count := 0
 		err := r.Heavily(ctx, func() error {
 			began := time.Now()
-			if selection == nil {
-				selection = delivery.NewSelection(&w)
-			}
+			selection := delivery.NewSelection(&w) // each time: checks that wait would each keep a compiled filter
 			events, err := a.Store.Events(ctx, w.TenantID, at, int(min(p.To-at, page)))
 			if err != nil {
 				return expiredEvents(err)

@@ -46,7 +46,6 @@ type mapper struct {
 	r        *rest.Request
 	change   atrium.Change
 	receiver atrium.Receiver
-	mapping  *mapping.Mapping
 	deadline time.Time
 	mappedAgain
 }
@@ -59,11 +58,19 @@ func (a *API) newMapper(ctx context.Context, who auth.Principal, r *rest.Request
 	}
 	m := &mapper{API: a, r: r, change: c, receiver: found, deadline: time.Now().Add(maxTimeAgain), mappedAgain: mappedAgain{Faults: []quarantineFault{}}}
 	return m, r.Heavily(ctx, func() (err error) {
-		if m.mapping, err = mapping.Compile(found.ID, &found.ReceiverSpec); err != nil {
-			return atrium.Errorf(atrium.CodeConflict, "The mapping of the receiver does not compile.").Because(err)
-		}
-		return nil
+		_, err = m.compiled()
+		return err
 	})
+}
+
+// compiled returns the compiled mapping of the receiver. It is not kept between two deliveries, so that requests that wait do not
+// occupy more memory than the cache.
+func (m *mapper) compiled() (*mapping.Mapping, error) {
+	compiled, err := m.Mappings.Get(&m.receiver)
+	if err != nil {
+		return nil, atrium.Errorf(atrium.CodeConflict, "The mapping of the receiver does not compile.").Because(err)
+	}
+	return compiled, nil
 }
 
 // full reports whether the request should end.
@@ -98,7 +105,16 @@ func (m *mapper) run(ctx context.Context, deliveries []atrium.QuarantinedDeliver
 func (m *mapper) one(ctx context.Context, d *atrium.QuarantinedDelivery) error {
 	var results []mapping.Result
 	if err := m.r.HeavilyPausing(ctx, func(pause func() error) (err error) {
-		results, err = m.mapping.Map(&mapping.Delivery{Headers: d.Headers, Query: d.Query, Body: d.Body}, m.maxPayload(), pause)
+		compiled, err := m.compiled()
+		if err != nil {
+			return err
+		}
+		results, err = compiled.Map(&mapping.Delivery{Headers: d.Headers, Query: d.Query, Body: d.Body}, m.maxPayload(), func() (*mapping.Mapping, error) {
+			if err := pause(); err != nil {
+				return nil, err
+			}
+			return m.compiled()
+		})
 		return err
 	}); err != nil {
 		return err

@@ -138,7 +138,12 @@ func (a *API) mapTrial(ctx context.Context, r *rest.Request, found *atrium.Recei
 	err = r.HeavilyPausing(ctx, func(pause func() error) error {
 		compiled, err := mapping.Compile(found.ID, &found.ReceiverSpec)
 		if err == nil {
-			results, err = compiled.Map(&mapping.Delivery{Headers: sent.Headers, Query: sent.Query, Body: sent.Body}, a.maxPayload(), pause)
+			results, err = compiled.Map(&mapping.Delivery{Headers: sent.Headers, Query: sent.Query, Body: sent.Body}, a.maxPayload(), func() (*mapping.Mapping, error) {
+				if err := pause(); err != nil {
+					return nil, err
+				}
+				return mapping.Compile(found.ID, &found.ReceiverSpec)
+			})
 		}
 		_, uncompiled := errors.AsType[*mapping.Error](err)
 		if _, unmapped := errors.AsType[*mapping.Fault](err); unmapped || uncompiled {

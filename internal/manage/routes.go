@@ -12,6 +12,7 @@ import (
 
 	"atrium"
 	"atrium/internal/limit"
+	"atrium/internal/mapping"
 	"atrium/internal/resource"
 	"atrium/internal/rest"
 	"atrium/internal/store"
@@ -23,6 +24,7 @@ type API struct {
 	Logs         resource.Logs
 	Cursors      rest.CursorKey
 	Keys         KeyCache                          // forgets keys that this process changes
+	Mappings     *mapping.Cache                    // compiled mappings of receivers; may be nil
 	Server       *Server                           // this process, if it is a server; otherwise nil
 	Imports      *limit.Semaphore[atrium.TenantID] // limits concurrent imports, except checks
 	Checks       *limit.Semaphore[atrium.TenantID] // limits concurrent checks of imports

@@ -25,6 +25,7 @@ type Mapping struct {
 	receiver atrium.ReceiverID
 	source   string
 	programs [memberCount]*expression.Program // nil for an expression that is ""
+	memory   int                              // estimate of the bytes that the programs occupy
 	slice    time.Duration                    // how long Map evaluates expressions before it calls pause
 }
 
@@ -108,6 +109,8 @@ func Compile(id atrium.ReceiverID, spec *atrium.ReceiverSpec) (*Mapping, error) 
 			faults.Members = append(faults.Members, MemberError{members[i].name, e})
 		} else if err != nil {
 			return nil, err
+		} else {
+			m.memory += m.programs[i].Memory()
 		}
 	}
 	if len(faults.Members) > 0 {
@@ -153,17 +156,20 @@ const (
 
 // Map returns what the elements of a delivery become, in order. maxPayload is the maximum number of bytes of a payload. A
 // delivery is mapped completely or not at all: an error is a *Fault, or one of pause. Map calls pause, unless it is nil, when
-// it has used a processor for some time, so that others can: between two elements, or between two expressions of a small one.
-func (m *Mapping) Map(d *Delivery, maxPayload int, pause func() error) ([]Result, error) {
+// it has used a processor for some time, so that others can: between two elements, or between two expressions of a small one. Pause
+// returns the mapping to continue with, which is the same one, or one compiled again: Map keeps none during a pause, so that
+// deliveries that wait do not occupy more memory than a Cache.
+func (m *Mapping) Map(d *Delivery, maxPayload int, pause func() (*Mapping, error)) ([]Result, error) {
 	elements, fault := d.split(maxPayload)
 	if fault != nil {
 		return nil, fault
 	}
 	variables := map[string]any{"headers": d.headers(), "query": d.query()}
-	results, used, left, began := make([]Result, len(elements.payloads)), map[string]int{}, maxCost, time.Now()
+	results, used := make([]Result, len(elements.payloads)), map[string]int{}
+	e := evaluation{mapping: m, receiver: m.receiver, source: m.source, variables: variables, left: maxCost, began: time.Now()}
 	for i, payload := range elements.payloads {
 		delete(variables, "body")
-		e := evaluation{Mapping: m, variables: variables, left: &left, began: &began, pause: pause}
+		e.pause = pause
 		if e.mayPause(); e.err != nil {
 			return nil, e.err
 		}
@@ -187,22 +193,25 @@ func (m *Mapping) Map(d *Delivery, maxPayload int, pause func() error) ([]Result
 	return results, nil
 }
 
-// An evaluation maps one element.
+// An evaluation maps the elements of a delivery.
 type evaluation struct {
-	*Mapping
+	mapping   *Mapping // nil during a pause, and after one that failed
+	receiver  atrium.ReceiverID
+	source    string
 	variables map[string]any
-	left      *int         // of maxCost
-	began     *time.Time   // when it began, or pause last returned
-	pause     func() error // nil for none
-	err       error        // of pause
-	fault     *Fault       // the first one
+	left      int                      // of maxCost
+	began     time.Time                // when it began, or pause last returned
+	pause     func() (*Mapping, error) // nil for none
+	err       error                    // of pause
+	fault     *Fault                   // the first one
 }
 
 // mayPause calls pause, if it is time to, and keeps its error.
 func (e *evaluation) mayPause() {
-	if e.pause != nil && time.Since(*e.began) > e.slice {
-		e.err = e.pause()
-		*e.began = time.Now()
+	if e.pause != nil && time.Since(e.began) > e.mapping.slice {
+		e.mapping = nil
+		e.mapping, e.err = e.pause()
+		e.began = time.Now()
 	}
 }
 
@@ -214,15 +223,14 @@ func (e *evaluation) fail(member int, detail string) {
 
 // value evaluates a member. It returns nil for one without an expression, and after a fault.
 func (e *evaluation) value(member int) any {
-	program := e.programs[member]
-	if program == nil || e.fault != nil || e.err != nil {
+	if e.fault != nil || e.err != nil || e.mapping.programs[member] == nil {
 		return nil
 	}
 	if e.mayPause(); e.err != nil {
 		return nil
 	}
-	result, cost, err := program.Eval(e.variables)
-	if *e.left -= cost; err == nil && *e.left < 0 {
+	result, cost, err := e.mapping.programs[member].Eval(e.variables)
+	if e.left -= cost; err == nil && e.left < 0 {
 		err = errors.New("the delivery has too many elements for what the mapping costs")
 	}
 	if err != nil {

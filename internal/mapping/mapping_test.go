@@ -336,11 +336,11 @@ func TestCostlyDeliveryPauses(t *testing.T) {
 	m := compiled(t, atrium.ProviderToken, atrium.Mapping{Type: "'a'", Name: "'b'"})
 	busy := errors.New("busy")
 	pausing := func(body string) (pauses int, err error) {
-		results, err := m.Map(&Delivery{Body: []byte(body)}, maxPayload, func() error { pauses++; return nil })
+		results, err := m.Map(&Delivery{Body: []byte(body)}, maxPayload, func() (*Mapping, error) { pauses++; return m, nil })
 		if err != nil || len(results) == 0 {
 			t.Errorf("%d results, %v", len(results), err)
 		}
-		results, err = m.Map(&Delivery{Body: []byte(body)}, maxPayload, func() error { return busy })
+		results, err = m.Map(&Delivery{Body: []byte(body)}, maxPayload, func() (*Mapping, error) { return nil, busy })
 		if err != nil && len(results) > 0 {
 			t.Errorf("%d results, %v", len(results), err)
 		}

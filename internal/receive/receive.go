@@ -62,6 +62,7 @@ func Outcomes() []Outcome {
 type Handler struct {
 	API        *rest.API // for its limits, its log and its problem documents
 	Receivers  *Receivers
+	Mappings   *mapping.Cache // compiled mappings; may be nil
 	Logs       resource.Logs
 	Quarantine Quarantine
 	PublicURL  string // of the server, without a path; "" if it is not known
@@ -301,11 +302,16 @@ func headersOf(r *http.Request) (all []atrium.Header) {
 // draft returns the drafts of the entries of a delivery. It counts what the filter left out.
 func (q *request) draft(ctx context.Context, made *reply) (drafts []*atrium.Draft, err error) {
 	err = rest.HeavilyPausing(ctx, q.w, q.API.Limits.Heavy, q.receiver.TenantID, func(pause func() error) error {
-		compiled, err := q.receiver.compile()
+		compiled, err := q.mapping()
 		if err != nil {
-			return &mapping.Fault{Element: -1, Detail: err.Error()}
+			return err
 		}
-		results, err := compiled.Map(&mapping.Delivery{Headers: q.sent.Headers, Query: q.sent.Query, Body: q.sent.Body}, int(q.maxBody()), pause)
+		results, err := compiled.Map(&mapping.Delivery{Headers: q.sent.Headers, Query: q.sent.Query, Body: q.sent.Body}, int(q.maxBody()), func() (*mapping.Mapping, error) {
+			if err := pause(); err != nil {
+				return nil, err
+			}
+			return q.mapping()
+		})
 		if err != nil {
 			return err
 		}
@@ -313,6 +319,16 @@ func (q *request) draft(ctx context.Context, made *reply) (drafts []*atrium.Draf
 		return nil
 	})
 	return drafts, err
+}
+
+// mapping returns the compiled mapping of the receiver. If it has faults, the error is a *mapping.Fault: the delivery waits in
+// quarantine.
+func (q *request) mapping() (*mapping.Mapping, error) {
+	m, err := q.Mappings.Get(&q.receiver.Receiver)
+	if err != nil {
+		return nil, &mapping.Fault{Element: -1, Detail: err.Error()}
+	}
+	return m, nil
 }
 
 // submit records entries.

@@ -23,6 +23,7 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/limit"
+	"atrium/internal/mapping"
 	"atrium/internal/provider"
 	"atrium/internal/receive"
 	"atrium/internal/rest"
@@ -103,7 +104,7 @@ func (f *fake) handler(limits rest.Limits) http.Handler {
 		f.exchange = *x
 	}}
 	h := &receive.Handler{
-		API: api, Receivers: receive.NewReceivers(f), Logs: f, Quarantine: f, PublicURL: "https://atrium.example", Now: time.Now,
+		API: api, Receivers: receive.NewReceivers(f), Mappings: mapping.NewCache(), Logs: f, Quarantine: f, PublicURL: "https://atrium.example", Now: time.Now,
 		Observe: func(provider, outcome string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
-	"atrium/internal/mapping"
 )
 
 // A Store finds receivers: a *store.Store.
@@ -19,7 +18,7 @@ type Store interface {
 	FindReceiver(ctx context.Context, id atrium.ReceiverID) (atrium.Receiver, []atrium.ReceiverSecret, error)
 }
 
-// maxCached is the maximum number of receivers in the cache. Each has compiled expressions of up to 200 kB.
+// maxCached is the maximum number of receivers in the cache. Their compiled mappings are in a mapping.Cache.
 const maxCached = 1000
 
 // Receivers finds receivers, and keeps them for auth.CacheTime: a change on another node has an effect within this time. It is
@@ -42,9 +41,6 @@ type receiver struct {
 	atrium.Receiver
 	secrets []atrium.ReceiverSecret
 	expires time.Time // when it must be looked up again, by the monotonic clock
-
-	// compile compiles the mapping once, at the first delivery. If it returns an error, every delivery waits in quarantine.
-	compile func() (*mapping.Mapping, error)
 }
 
 // secretsAt returns the secrets that are valid at a time.
@@ -93,15 +89,10 @@ func (c *Receivers) lookUp(ctx context.Context, id atrium.ReceiverID) (*receiver
 	}
 }
 
-// keep puts a receiver into the cache. It replaces an older one, and takes over its mapping if that is the same.
+// keep puts a receiver into the cache. It replaces an older one.
 func (c *Receivers) keep(r *receiver) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if old := c.cache[r.ID]; old != nil && old.ReceiverSpec == r.ReceiverSpec {
-		r.compile = old.compile
-	} else {
-		r.compile = sync.OnceValues(func() (*mapping.Mapping, error) { return mapping.Compile(r.ID, &r.ReceiverSpec) })
-	}
 	if len(c.cache) >= maxCached && c.cache[r.ID] == nil {
 		for id := range c.cache { // any
 			delete(c.cache, id)
