@@ -30,6 +30,7 @@ type request struct {
 		page   []byte
 	}
 
+	asked    bool   // the page asks a question
 	refused  error  // why the change that the request asks for was refused, if the page shows its form again
 	formPath string // of the refused form, with its parameters
 }
@@ -110,6 +111,9 @@ func (c *Console) user(handle page) http.Handler {
 			x := rest.ExchangeOf(w)
 			x.TenantID, x.UserID = r.user.TenantID, r.user.ID
 			if err = handle(r); err == nil && r.made.page != nil { // after the slots that the handler held
+				for _, read := range []*http.Request{plain, r.http} { // a browser may read the page slowly: let go of the form
+					read.Body, read.Form, read.PostForm = http.NoBody, nil, nil
+				}
 				err = r.sendMade(r.user.TenantID)
 			}
 		}
@@ -159,7 +163,8 @@ const alwaysSent = 256 << 10
 // read it.
 func (r *request) sendMade(tenant atrium.TenantID) error {
 	release, err := r.console.Limits.HoldResponse(r.w, tenant, len(r.made.page))
-	if err != nil && (r.http.Method == http.MethodGet || len(r.made.page) > alwaysSent) {
+	changed := r.http.Method == http.MethodPost && r.refused == nil && !r.asked && r.made.status < http.StatusBadRequest
+	if err != nil && (!changed || len(r.made.page) > alwaysSent) {
 		return err
 	}
 	defer release()
@@ -197,6 +202,7 @@ type question struct {
 
 // ask shows the question that a form has. A script asks it in the page, and adds the field confirmed.
 func (r *request) ask() error {
+	r.asked = true
 	q := question{Text: atrium.Shorten(maxSummary, r.form("question")), Path: r.http.URL.RequestURI(), Back: prefix, Fields: r.http.PostForm}
 	if from, err := url.Parse(r.http.Referer()); err == nil && from.Host == r.http.Host && strings.HasPrefix(from.Path, prefix+"/") {
 		q.Back = from.RequestURI()
