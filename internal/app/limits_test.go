@@ -374,7 +374,7 @@ func TestOverloadIsRejectedEarlyExceptProbesAndStreams(t *testing.T) {
 	}
 	s.wantRefused(t, "overload", 3)
 	if log := s.log.String(); strings.Count(log, `"limit":"overload"`) != 1 || strings.Contains(log, "request failed") {
-		t.Error("three refusals are not logged as one line")
+		t.Errorf("three refusals are not logged as one line:\n%s", log)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestMemoryOfAProgramIsNotUnderestimated(t *testing.T) {
 			return p
 		}
 		estimate := compile().Memory()
-		n, limit := 5+1<<20/estimate, estimate*10/11
+		n, limit := 5+1<<18/estimate, estimate*10/11
 		used := heap(n, compile) / n
 		for range 3 {
 			if used > limit { // the runtime may have allocated
