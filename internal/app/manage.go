@@ -73,7 +73,7 @@ func newConsole(c Config, api *rest.API, private *manage.API, failures *auth.Fai
 	pages.Streams = limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: maxDownloads, Each: streamsOfTenant})
 	handlers := pages.Handlers()
 	for pattern, handler := range handlers {
-		handlers[pattern] = api.Anonymous(handler)
+		handlers[pattern] = api.AnonymousExcept(pages.Visitors(), handler)
 	}
 	return handlers
 }

@@ -266,12 +266,14 @@ func (c *Console) renameAccount(r *request) error {
 	if domain := r.form("domain"); domain != r.form("seenDomain") {
 		change["domain"] = domain
 	}
-	if len(change) > 0 {
-		if err := r.changeAccount(http.MethodPatch, "", change); err != nil {
-			return err
-		}
+	own := r.path("accounts", r.http.PathValue("account_id"))
+	if len(change) == 0 {
+		return r.redirect(own, "unchanged")
 	}
-	return r.redirect(r.path("accounts", r.http.PathValue("account_id")), "renamed")
+	if err := r.changeAccount(http.MethodPatch, "", change); err != nil {
+		return err
+	}
+	return r.redirect(own, "renamed")
 }
 
 // findAccount returns the account that a person names by its identifier, its domain or, if no other account is

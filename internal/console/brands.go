@@ -42,10 +42,11 @@ func (c *Console) changeBrand(r *request) error {
 	}
 	switch r.http.PathValue("action") {
 	case "rename":
-		if name := r.form("name"); name != current.Name {
-			_, err = r.call(call{method: http.MethodPatch, path: path, ifMatch: tag, body: map[string]any{"name": name}})
+		name := r.form("name")
+		if name == current.Name {
+			return r.redirect(r.path("brands"), "unchanged")
 		}
-		if err != nil {
+		if _, err := r.call(call{method: http.MethodPatch, path: path, ifMatch: tag, body: map[string]any{"name": name}}); err != nil {
 			return err
 		}
 		return r.redirect(r.path("brands"), "saved")

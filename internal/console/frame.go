@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -75,6 +76,7 @@ var done = map[string]string{
 	"signedout":       "You are signed out.",
 	"split":           "The account is split off.",
 	"unmapped":        "The group has no role now. Members who are signed in stay so until they sign in again.",
+	"unchanged":       "Nothing was changed: everything is as it was.",
 	"undone":          "The move is undone.",
 	"version":         "The version is created. It is not published yet.",
 	"versionarchived": "The version is archived.",
@@ -324,6 +326,7 @@ func showError(w http.ResponseWriter, f frame, err error) {
 	shown := failure{Title: info.Title, RequestID: rest.ExchangeOf(w).RequestID}
 	if e, ok := asError(err); ok {
 		shown.Detail, shown.Faults = e.Detail, e.Faults
+		rest.SetRetryAfter(w.Header(), e)
 	}
 	switch code {
 	case atrium.CodeForbidden:
@@ -332,6 +335,9 @@ func showError(w http.ResponseWriter, f frame, err error) {
 		shown.Title, shown.Detail = "Not found", "This does not exist, or you may not see it."
 	case atrium.CodeUnavailable:
 		shown.Title, shown.Detail = "Try again", "The service is busy or cannot reach its database. Nothing was changed."
+		if errors.Is(err, errUnshown) {
+			shown.Detail = "The service is busy and cannot show the page now. If you have changed something, that was done."
+		}
 	case atrium.CodeInternal:
 		shown.Title, shown.Detail = "Something failed", "This is a fault of the service. Its log has the details, with this request ID."
 	}

@@ -187,8 +187,8 @@ func (c *Console) transferPage(r *request) error {
 
 // importColumns is the first step for CSV: it shows the first rows, and asks what the columns are.
 func (c *Console) importColumns(r *request) error {
-	if !r.may(atrium.ScopeManage) {
-		return atrium.Errorf(atrium.CodeForbidden, "Only admins may import.")
+	if err := r.require(atrium.ScopeManage); err != nil {
+		return err
 	}
 	defer r.untilClosed()()
 	form, end, err := r.readUpload()
@@ -218,8 +218,8 @@ func (c *Console) importColumns(r *request) error {
 
 // importFile imports or checks a file of either format.
 func (c *Console) importFile(r *request) error {
-	if !r.may(atrium.ScopeManage) {
-		return atrium.Errorf(atrium.CodeForbidden, "Only admins may import.")
+	if err := r.require(atrium.ScopeManage); err != nil {
+		return err
 	}
 	result := &importResult{Check: r.query("check") == "true"}
 	if result.Check {

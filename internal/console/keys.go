@@ -88,7 +88,7 @@ func (c *Console) createKey(r *request) error {
 		}
 		body["expiresInSeconds"] = seconds
 	}
-	a, err := r.call(call{method: http.MethodPost, path: "/keys", body: body})
+	a, err := r.once(call{method: http.MethodPost, path: "/keys", body: body})
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func secondsOf(day string) (int64, error) {
 
 // rotateKey gives a key a new secret. Its response shows the secret, because it can be shown only once.
 func (c *Console) rotateKey(r *request) error {
-	a, err := r.call(call{method: http.MethodPost, path: "/keys/" + url.PathEscape(r.http.PathValue("key_id")) + "/rotate", body: map[string]any{}})
+	a, err := r.once(call{method: http.MethodPost, path: "/keys/" + url.PathEscape(r.http.PathValue("key_id")) + "/rotate", body: map[string]any{}})
 	if err != nil {
 		return err
 	}

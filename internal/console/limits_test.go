@@ -1,13 +1,18 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"atrium"
@@ -22,6 +27,7 @@ type oneUser struct {
 	hash    []byte
 	session atrium.Session
 	secret  []byte
+	role    atrium.Role
 }
 
 func (s *oneUser) LoginLink(context.Context, atrium.LoginLinkID) (atrium.LoginLink, []byte, error) {
@@ -35,7 +41,7 @@ func (s *oneUser) UseLoginLink(_ context.Context, link atrium.LoginLink, session
 }
 
 func (s *oneUser) Session(context.Context, atrium.SessionID) (atrium.Session, atrium.User, []byte, error) {
-	return s.session, atrium.User{ID: atrium.NewID[atrium.UserID](), TenantID: s.link.TenantID, Role: atrium.RoleAdmin}, s.secret, nil
+	return s.session, atrium.User{ID: atrium.NewID[atrium.UserID](), TenantID: s.link.TenantID, Role: s.role}, s.secret, nil
 }
 
 func (s *oneUser) UseSession(context.Context, *atrium.Session) error { return nil }
@@ -52,11 +58,11 @@ func newLimited(t *testing.T) (c *Console, ask func(method, path string, form ur
 }
 
 // newLimitedSession is newLimited with the token of the session.
-func newLimitedSession(t *testing.T) (c *Console, ask func(method, path string, form url.Values) int, tenant atrium.TenantID, token string) {
+func newLimitedSession(t *testing.T, role ...atrium.Role) (c *Console, ask func(method, path string, form url.Values) int, tenant atrium.TenantID, token string) {
 	t.Helper()
 	id, link, hash := auth.NewLoginToken()
 	tenant = atrium.NewID[atrium.TenantID]()
-	sessions := auth.NewSessions(&oneUser{link: atrium.LoginLink{ID: id, TenantID: tenant}, hash: hash}, time.Now, nil)
+	sessions := auth.NewSessions(&oneUser{link: atrium.LoginLink{ID: id, TenantID: tenant}, hash: hash, role: append(role, atrium.RoleAdmin)[0]}, time.Now, nil)
 	token, _, err := sessions.SignIn(t.Context(), limit.Address("192.0.2.1:1"), link, "", "")
 	if err != nil {
 		t.Fatal(err)
@@ -127,12 +133,101 @@ func TestPagesAreMadeWithinTheLimitsOfTheTenant(t *testing.T) {
 	}
 }
 
+// of returns the path of a pattern.
+func (f form) of(path string, tenant atrium.TenantID) string {
+	for _, name := range regexp.MustCompile(`\{\w+\}`).FindAllString(path, -1) {
+		value := "x_00000000000000000000000000"
+		switch name {
+		case "{tenant_id}":
+			value = string(tenant)
+		case "{number}":
+			value = "1"
+		}
+		path = strings.Replace(path, name, value, 1)
+	}
+	return path
+}
+
 func TestFormsAreLimited(t *testing.T) {
+	c, ask, tenant := newLimited(t)
+	if status := ask(http.MethodPost, prefix+"/"+string(tenant)+"/people", url.Values{"name": {"Robin"}, "role": {"viewer"}}); status != http.StatusSeeOther {
+		t.Errorf("a small form: %d", status)
+	}
+	for path, f := range c.forms() {
+		if f.operators {
+			continue
+		}
+		size := int(cmp.Or(f.size, maxForm))
+		if status := ask(http.MethodPost, f.of(path, tenant), url.Values{"name": {strings.Repeat("a", size)}}); status != http.StatusRequestEntityTooLarge {
+			t.Errorf("a form of %d bytes for %s: %d", size+5, path, status)
+		}
+	}
+}
+
+// A browser that sends slowly must hold no memory for a change that it may not make.
+func TestFormsThatARoleMayNotSendAreNotRead(t *testing.T) {
+	c, _, tenant, token := newLimitedSession(t, atrium.RoleViewer)
+	for path, f := range c.forms() {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, f.of(path, tenant), iotest.ErrReader(errors.New("the form is read")))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.AddCookie(&http.Cookie{Name: plainCookie, Value: token})
+		w := httptest.NewRecorder()
+		c.change(f).ServeHTTP(w, r)
+		if want := http.StatusForbidden; w.Code != want && !(f.operators && w.Code == http.StatusNotFound) {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
+
+func TestQuestionsHaveSmallForms(t *testing.T) {
 	_, ask, tenant := newLimited(t)
-	path := prefix + "/" + string(tenant) + "/people"
-	for size, want := range map[int]int{10: http.StatusSeeOther, maxForm + 1: http.StatusRequestEntityTooLarge} {
-		if status := ask(http.MethodPost, path, url.Values{"name": {strings.Repeat("a", size)}, "role": {"viewer"}}); status != want {
-			t.Errorf("a form of %d bytes: %d, want %d", size, status, want)
+	path := prefix + "/" + string(tenant) + "/keys/key_1/revoke"
+	many := make([]string, maxAskedValues)
+	for name, c := range map[string]struct {
+		more url.Values
+		want int
+	}{
+		"small":       {nil, http.StatusOK},
+		"large":       {url.Values{"a": {strings.Repeat("b", maxAsked)}}, http.StatusRequestEntityTooLarge},
+		"many values": {url.Values{"a": many}, http.StatusRequestEntityTooLarge},
+		"confirmed":   {url.Values{"a": many, "confirmed": {"yes"}}, http.StatusSeeOther},
+	} {
+		form := url.Values{"question": {"Revoke it?"}}
+		maps.Copy(form, c.more)
+		if status := ask(http.MethodPost, path, form); status != c.want {
+			t.Errorf("%s: %d, want %d", name, status, c.want)
+		}
+	}
+}
+
+// A secret that no page could show would be lost.
+func TestSecretsAreMadeOnlyIfThereIsMemoryToShowThem(t *testing.T) {
+	c, ask, tenant := newLimited(t)
+	changes := 0
+	c.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			changes++
+		}
+		_, _ = io.WriteString(w, `{"items":[],"name":"Tenant"}`)
+	})
+	for _, path := range []string{
+		"/keys", "/keys/key_1/rotate", "/people/user_1/link", "/receivers", "/receivers/receiver_1/rotate", "/receivers/receiver_1/map", "/receivers/receiver_1/quarantine/quarantined_1/map",
+		"/webhooks", "/webhooks/webhook_1/rotate", "/pages/page_1/audiences/audience_1/versions/1/preview",
+	} {
+		c.Limits.Bodies, changes = limit.NewQuota[atrium.TenantID](1<<20), 0
+		if !c.Limits.Bodies.Take(tenant, 1<<19-maxOnce/2) {
+			t.Fatal("no memory")
+		}
+		form := url.Values{"name": {"New"}, "provider": {"github"}, "url": {"https://hooks.example.com"}}
+		if status := ask(http.MethodPost, prefix+"/"+string(tenant)+path, form); status != http.StatusServiceUnavailable || changes != 0 {
+			t.Errorf("%s without memory: %d, %d changes", path, status, changes)
+		}
+		c.Limits.Bodies = limit.NewQuota[atrium.TenantID](1 << 20)
+		if status := ask(http.MethodPost, prefix+"/"+string(tenant)+path, form); status != http.StatusOK || changes != 1 {
+			t.Errorf("%s: %d, %d changes", path, status, changes)
+		}
+		if !c.Limits.Bodies.Take(tenant, 1<<19) {
+			t.Errorf("%s: memory is held after the response", path)
 		}
 	}
 }

@@ -187,7 +187,7 @@ func (c *Console) changePerson(r *request) error {
 
 // createLink shows a new login link in its response, because it can be shown only once.
 func (r *request) createLink(path string) error {
-	a, err := r.call(call{method: http.MethodPost, path: path + "/login_link"})
+	a, err := r.once(call{method: http.MethodPost, path: path + "/login_link"})
 	if err != nil {
 		return err
 	}

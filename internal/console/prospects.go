@@ -82,12 +82,14 @@ func (c *Console) updateProspect(r *request) error {
 			}
 		}
 	}
-	if len(change) > 0 {
-		if _, err := r.call(call{method: http.MethodPatch, path: r.prospectPath(), ifMatch: r.form("tag"), body: change}); err != nil {
-			return err
-		}
+	own := r.path("prospects", r.http.PathValue("prospect_id"))
+	if len(change) == 0 {
+		return r.redirect(own, "unchanged")
 	}
-	return r.redirect(r.path("prospects", r.http.PathValue("prospect_id")), "prospect")
+	if _, err := r.call(call{method: http.MethodPatch, path: r.prospectPath(), ifMatch: r.form("tag"), body: change}); err != nil {
+		return err
+	}
+	return r.redirect(own, "prospect")
 }
 
 // createProspect creates a prospect and links it to the account in the path.

@@ -172,7 +172,7 @@ func (c *Console) createReceiver(r *request) error {
 
 // showMade makes a change and shows the receiver with the secret in the response.
 func (r *request) showMade(change call) error {
-	a, err := r.call(change)
+	a, err := r.once(change)
 	if err != nil {
 		return err
 	}
@@ -402,7 +402,7 @@ func (c *Console) changeReceiver(r *request) error {
 
 // mapAgain maps deliveries in quarantine again, and shows what became of them.
 func (r *request) mapAgain(path string) error {
-	a, err := r.call(call{method: http.MethodPost, path: path, body: map[string]any{}})
+	a, err := r.once(call{method: http.MethodPost, path: path, body: map[string]any{}})
 	if err != nil {
 		return err
 	}
@@ -478,14 +478,9 @@ func (c *Console) changeQuarantined(r *request) error {
 func (c *Console) receiverPages(of string) map[string]page {
 	one := of + "/receivers/{receiver_id}"
 	return map[string]page{
-		"GET " + of + "/receivers":                              c.listReceivers,
-		"POST " + of + "/receivers":                             again(c.createReceiver, c.listReceivers, 0),
-		"GET " + one:                                            c.showReceiver,
-		"GET " + one + "/edit":                                  c.editReceiver,
-		"POST " + one + "/edit":                                 again(c.saveReceiver, c.editReceiver, 0),
-		"POST " + one + "/try":                                  again(c.tryReceiver, c.showReceiver, 1),
-		"POST " + one + "/{action}":                             c.changeReceiver,
-		"GET " + one + "/quarantine/{quarantined_id}":           c.showQuarantined,
-		"POST " + one + "/quarantine/{quarantined_id}/{action}": c.changeQuarantined,
+		"GET " + of + "/receivers":                    c.listReceivers,
+		"GET " + one:                                  c.showReceiver,
+		"GET " + one + "/edit":                        c.editReceiver,
+		"GET " + one + "/quarantine/{quarantined_id}": c.showQuarantined,
 	}
 }

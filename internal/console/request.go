@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -30,7 +31,8 @@ type request struct {
 		page   []byte
 	}
 
-	asked    bool   // the page asks a question
+	reserved func() // returns the memory that once has reserved; nil for none
+
 	refused  error  // why the change that the request asks for was refused, if the page shows its form again
 	formPath string // of the refused form, with its parameters
 }
@@ -41,9 +43,6 @@ type page func(*request) error
 // policy is the content security policy of every page.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-
-// maxForm is the maximum size of a form, in bytes: the parts of a page, twice.
-const maxForm = 2 << 20
 
 // maxContentType is the maximum length of a Content-Type that is parsed.
 const maxContentType = 1 << 10
@@ -77,7 +76,24 @@ func (c *Console) anyone(handle func(http.ResponseWriter, *http.Request)) http.H
 
 // signedIn returns the handler of a page for users.
 func (c *Console) signedIn(handle page) http.Handler {
-	return c.user(func(r *request) error { return r.serve(handle) })
+	return c.user(func(r *request) error { return r.serve(handle, 0) })
+}
+
+// change returns the handler of a form. It is not read if the role of the user does not allow the change.
+func (c *Console) change(f form) http.Handler {
+	return c.user(func(r *request) error {
+		err := r.findTenant()
+		if err == nil && f.operators && r.user.TenantID != "" {
+			err = atrium.NotFound()
+		}
+		if err == nil {
+			err = r.require(f.scope)
+		}
+		if err != nil {
+			return err
+		}
+		return r.serve(f.page, cmp.Or(f.size, maxForm))
+	})
 }
 
 // stream returns the handler of a download or upload for users.
@@ -104,17 +120,23 @@ func (c *Console) user(handle page) http.Handler {
 		r.session, r.user, err = c.Sessions.User(plain.Context(), r.token)
 		switch {
 		case atrium.CodeOf(err) == atrium.CodeUnauthenticated:
+			c.visitors.forget(r.token)
 			c.setCookie(w, plain, "")
 			http.Redirect(w, plain, loginPath+"?done=expired", http.StatusSeeOther)
 			return
 		case err == nil:
+			c.visitors.remember(r.token)
 			x := rest.ExchangeOf(w)
 			x.TenantID, x.UserID = r.user.TenantID, r.user.ID
-			if err = handle(r); err == nil && r.made.page != nil { // after the slots that the handler held
-				for _, read := range []*http.Request{plain, r.http} { // a browser may read the page slowly: let go of the form
-					read.Body, read.Form, read.PostForm = http.NoBody, nil, nil
-				}
+			err = handle(r)
+			for _, read := range []*http.Request{plain, r.http} { // a browser may read the page slowly: let go of the form
+				read.Body, read.Form, read.PostForm = http.NoBody, nil, nil
+			}
+			if err == nil && r.made.page != nil { // after the slots that the handler held
 				err = r.sendMade(r.user.TenantID)
+			}
+			if r.reserved != nil {
+				r.reserved()
 			}
 		}
 		if err != nil {
@@ -123,8 +145,8 @@ func (c *Console) user(handle page) http.Handler {
 	})
 }
 
-// serve reads the form, and makes the page when the tenant of the user may.
-func (r *request) serve(handle page) error {
+// serve reads the form, of at most the given bytes, and makes the page when the tenant of the user may.
+func (r *request) serve(handle page, most int64) error {
 	tenant := r.user.TenantID
 	for name, values := range r.http.URL.Query() {
 		if !utf8.ValidString(name + strings.Join(values, "")) {
@@ -132,7 +154,7 @@ func (r *request) serve(handle page) error {
 		}
 	}
 	if r.http.Method == http.MethodPost {
-		body, release, err := r.console.Limits.ReadBody(r.w, r.http, tenant, maxForm)
+		body, release, err := r.console.Limits.ReadBody(r.w, r.http, tenant, most)
 		if err != nil {
 			return err
 		}
@@ -155,21 +177,35 @@ func (r *request) serve(handle page) error {
 	return r.open(handle)
 }
 
-// alwaysSent is the size of a page, in bytes, up to which the page after a change is sent even if there is no memory
-// for it: it may show a secret that cannot be shown again.
-const alwaysSent = 256 << 10
-
 // sendMade sends the page that a handler has made, and counts its memory as that of a tenant until the browser has
 // read it.
 func (r *request) sendMade(tenant atrium.TenantID) error {
-	release, err := r.console.Limits.HoldResponse(r.w, tenant, len(r.made.page))
-	changed := r.http.Method == http.MethodPost && r.refused == nil && !r.asked && r.made.status < http.StatusBadRequest
-	if err != nil && (!changed || len(r.made.page) > alwaysSent) {
-		return err
+	size := len(r.made.page)
+	if r.reserved != nil {
+		size -= maxOnce
+	}
+	release, err := r.console.Limits.HoldResponse(r.w, tenant, size)
+	if err != nil && r.reserved == nil { // what is reserved bounds how much larger such pages are together
+		return errors.Join(errUnshown, err)
 	}
 	defer release()
 	rest.Write(r.w, r.http, r.made.status, typeHTML, r.made.page)
 	return nil
+}
+
+// errUnshown is the error of a page that was made, but that there is no memory to send.
+var errUnshown = errors.New("no memory to send the page")
+
+// maxOnce is how many bytes are reserved for a page that once is for. Few such pages are larger.
+const maxOnce = 256 << 10
+
+// once is call for a change after which a page shows what cannot be shown again, such as a secret. The memory of the page is
+// reserved before the change is made.
+func (r *request) once(c call) (a answer, err error) {
+	if r.reserved, err = r.console.Limits.HoldResponse(r.w, r.user.TenantID, maxOnce); err != nil {
+		return a, err
+	}
+	return r.call(c)
 }
 
 // again returns a page that makes a change. If the service refuses what the user has entered, the page shows
@@ -200,9 +236,23 @@ type question struct {
 	Fields url.Values
 }
 
+// Bounds of a form with a question, whose fields the page with the question has again.
+const (
+	maxAsked       = 16 << 10 // bytes of names and values
+	maxAskedValues = 100
+)
+
 // ask shows the question that a form has. A script asks it in the page, and adds the field confirmed.
 func (r *request) ask() error {
-	r.asked = true
+	size, count := 0, 0
+	for name, values := range r.http.PostForm {
+		for _, value := range values {
+			size, count = size+len(name)+len(value), count+1
+		}
+	}
+	if size > maxAsked || count > maxAskedValues {
+		return atrium.Errorf(atrium.CodePayloadTooLarge, "The form of a question may have at most %d values with %s.", maxAskedValues, showBytes(maxAsked))
+	}
 	q := question{Text: atrium.Shorten(maxSummary, r.form("question")), Path: r.http.URL.RequestURI(), Back: prefix, Fields: r.http.PostForm}
 	if from, err := url.Parse(r.http.Referer()); err == nil && from.Host == r.http.Host && strings.HasPrefix(from.Path, prefix+"/") {
 		q.Back = from.RequestURI()
@@ -219,15 +269,23 @@ func (r *request) require(scope atrium.Scope) error {
 	return atrium.Errorf(atrium.CodeForbidden, "The role %s does not allow this. Ask an admin.", r.user.Role)
 }
 
-// open calls the handler of a page if the user may see the tenant that the path names. A form with a question is
-// not handled before the user has confirmed it.
-func (r *request) open(handle page) error {
+// findTenant returns an error unless the user may see the tenant that the path names.
+func (r *request) findTenant() error {
 	if text := r.http.PathValue("tenant_id"); text != "" {
 		tenant, ok := atrium.ParseID[atrium.TenantID](text)
 		if !ok || r.user.TenantID != "" && r.user.TenantID != tenant {
 			return atrium.NotFound()
 		}
 		r.tenant = tenant
+	}
+	return nil
+}
+
+// open calls the handler of a page if the user may see the tenant that the path names. A form with a question is
+// not handled before the user has confirmed it.
+func (r *request) open(handle page) error {
+	if err := r.findTenant(); err != nil {
+		return err
 	}
 	if r.http.Method == http.MethodPost && r.form("question") != "" && r.form("confirmed") == "" {
 		return r.ask()

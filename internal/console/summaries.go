@@ -45,9 +45,6 @@ func (c *Console) changeSummaries(r *request) error {
 	var err error
 	switch {
 	case form.Has("preview"):
-		if err := r.require(atrium.ScopeManageAccounts); err != nil {
-			return err
-		}
 		return r.showTemplates(http.StatusOK, p)
 	case form.Has("delete"):
 		query := url.Values{"source": {p.Edited.Source}}

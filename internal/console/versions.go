@@ -115,9 +115,6 @@ const firstContent = `{
 }`
 
 func (c *Console) createVersion(r *request) error {
-	if err := r.require(atrium.ScopeManagePages); err != nil {
-		return err
-	}
 	p := audiencePage{Draft: lines(r.http.PostForm.Get("content")), Note: r.form("note"), New: true}
 	var content jsontext.Value
 	if err := r.heavily(func() error {
@@ -237,7 +234,7 @@ func (r *request) createPreview() error {
 	if err != nil {
 		return atrium.NotFound()
 	}
-	a, err := r.call(call{
+	a, err := r.once(call{
 		method: http.MethodPost, path: r.pagePath() + "/previews",
 		body: map[string]any{"audienceId": r.http.PathValue("audience_id"), "versionNumber": number},
 	})

@@ -162,7 +162,7 @@ func (c *Console) createWebhook(r *request) error {
 			delete(body, name)
 		}
 	}
-	a, err := r.call(call{method: http.MethodPost, path: "/webhooks", body: body})
+	a, err := r.once(call{method: http.MethodPost, path: "/webhooks", body: body})
 	if err != nil {
 		return err
 	}
@@ -344,7 +344,11 @@ func (c *Console) changeWebhook(r *request) error {
 	if action != "test" {
 		operation.ifMatch = r.form("tag")
 	}
-	a, err := r.call(operation)
+	send := r.call
+	if action == "rotate" {
+		send = r.once
+	}
+	a, err := send(operation)
 	if err != nil {
 		return err
 	}

@@ -221,6 +221,13 @@ func (a *API) WriteProblem(w http.ResponseWriter, r *http.Request, err error) {
 	writeProblem(w, r, a.Log, err)
 }
 
+// SetRetryAfter sets the header Retry-After of the response to an error if the same request can succeed later.
+func SetRetryAfter(h http.Header, e *atrium.Error) {
+	if e.Code == atrium.CodeUnavailable || e.Code == atrium.CodeRateLimited {
+		h.Set("Retry-After", strconv.Itoa(seconds(cmp.Or(e.Retry, retryAfter))))
+	}
+}
+
 // writeProblem sends an error as a problem document.
 func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	if errors.Is(err, ErrStreams) {
@@ -235,9 +242,8 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 		w.Header().Set("WWW-Authenticate", `ApiKey realm="atrium"`)
 	case atrium.CodeUnverified: // a 401 must have a challenge (RFC 9110 section 15.5.2), and this one must not tell the kind of the receiver
 		w.Header().Set("WWW-Authenticate", `Webhook realm="atrium"`)
-	case atrium.CodeUnavailable, atrium.CodeRateLimited:
-		w.Header().Set("Retry-After", strconv.Itoa(seconds(cmp.Or(e.Retry, retryAfter))))
 	}
+	SetRetryAfter(w.Header(), e)
 	body, err := json.Marshal(p)
 	if err != nil { // cannot happen: a problem can always be encoded
 		log.ErrorContext(r.Context(), "encode a problem", "requestId", id, "error", err)

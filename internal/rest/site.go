@@ -174,20 +174,46 @@ func (a *API) countResponse(w http.ResponseWriter) {
 	a.Limits.AnonymousRate.Add(limit.Network(x.Client), x.Bytes/anonymousBytes)
 }
 
-// Anonymous returns a handler that serves requests without a key up to the rate of each client. Those that
-// h identifies as a user's do not count.
+// Anonymous returns a handler that serves requests without a key up to the rate of each client.
 func (a *API) Anonymous(h http.Handler) http.Handler {
+	return a.AnonymousExcept(Visitors{
+		Known:  func(*http.Request) bool { return false },
+		Refuse: func(w http.ResponseWriter, r *http.Request, err error) { writeProblem(w, r, a.Log, err) },
+	}, h)
+}
+
+// Visitors are the callers of a handler that identifies users itself.
+type Visitors struct {
+	// Known reports whether a request probably is a user's. It does not read the store.
+	Known func(*http.Request) bool
+
+	// Refuse sends the response to a request whose client has sent too many.
+	Refuse func(http.ResponseWriter, *http.Request, error)
+}
+
+// AnonymousExcept is Anonymous for visitors. Requests that h identifies as a user's do not count, and those that are known to
+// be are served although others have used up the rate of their client.
+func (a *API) AnonymousExcept(v Visitors, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.countAnonymous(w); err != nil {
-			writeProblem(w, r, a.Log, err)
-			return
+		known := v.Known(r)
+		if !known {
+			if err := a.countAnonymous(w); err != nil {
+				v.Refuse(w, r, err)
+				return
+			}
 		}
 		h.ServeHTTP(w, r)
-		if exchangeOf(w).UserID != "" {
-			a.Limits.AnonymousRate.Return(limit.Network(exchangeOf(w).Client))
-			return
+		client := limit.Network(exchangeOf(w).Client)
+		user := exchangeOf(w).UserID != ""
+		switch {
+		case user && !known:
+			a.Limits.AnonymousRate.Return(client)
+		case !user && known:
+			a.Limits.AnonymousRate.Add(client, 1)
 		}
-		a.countResponse(w)
+		if !user {
+			a.countResponse(w)
+		}
 	})
 }
 

@@ -89,7 +89,8 @@ func newSite(t *testing.T, database string, change ...func(*app.Config)) *site {
 func (s *site) serve(change ...func(*app.Config)) {
 	s.t.Helper()
 	logged := func(c *app.Config) { c.Log = slog.New(slog.NewTextHandler(&lockedWriter{to: s.log}, nil)) }
-	s.base = "http://" + apptest.Start(s.t, s.store, append(change, logged, func(c *app.Config) { c.Settings.AnonymousRate = config.Rate{} })...)
+	unlimited := func(c *app.Config) { c.Settings.AnonymousRate = config.Rate{} }
+	s.base = "http://" + apptest.Start(s.t, s.store, append([]func(*app.Config){logged, unlimited}, change...)...)
 	s.client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 

@@ -1,0 +1,76 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/app"
+	"atrium/internal/config"
+)
+
+// One visitor must not lock out the users behind the same address.
+func TestUsersAreServedAlthoughTheirAddressHasSentTooManyRequests(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		s.serve(func(c *app.Config) { c.Settings.AnonymousRate = config.Rate{Count: 5, Window: time.Hour} })
+		cookie, page := s.signIn(atrium.RoleViewer), "/console/"+string(s.tenants[0])+"/accounts"
+		if a := s.ask(http.MethodGet, page, nil, cookie); a.StatusCode != http.StatusOK {
+			t.Fatalf("before: %s", a.Status)
+		}
+		for range 5 {
+			if a := s.ask(http.MethodGet, "/console/login", nil); a.StatusCode != http.StatusOK {
+				t.Fatalf("a visitor: %s", a.Status)
+			}
+		}
+		name, _, _ := strings.Cut(cookie, "=")
+		for _, other := range []string{"X-None: x", name + "=ats_00000000000000000000000000_" + strings.Repeat("a", 43), name + "=x", "Cookie: other=" + cookie} {
+			a := s.ask(http.MethodGet, page, nil, other)
+			if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" || a.Header.Get("Content-Type") != "text/html; charset=utf-8" ||
+				!strings.Contains(a.body, "Too many requests") || a.Header.Get("Content-Security-Policy") == "" {
+				t.Errorf("with %q: %s %v\n%s", other, a.Status, a.Header, a.body)
+			}
+		}
+		for range 10 {
+			if a := s.ask(http.MethodGet, page, nil, cookie); a.StatusCode != http.StatusOK {
+				t.Errorf("a user: %s", a.Status)
+			}
+		}
+		if a := s.ask(http.MethodPost, "/console/logout", nil, cookie); a.StatusCode != http.StatusSeeOther {
+			t.Errorf("to sign out: %s", a.Status)
+		}
+		if a := s.ask(http.MethodGet, page, nil, cookie); a.StatusCode != http.StatusSeeOther { // the server learns that the session has ended
+			t.Errorf("with a session that has ended: %s", a.Status)
+		}
+		if a := s.ask(http.MethodGet, page, nil, cookie); a.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("once more: %s", a.Status)
+		}
+	})
+}
+
+func TestChangesOfNothingSaySo(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, before := s.signIn(atrium.RoleAdmin), s.changes()
+		for route, form := range map[string]string{
+			"accounts/account_000000000000000000000000a1":    "seenName=Acme&name=Acme&seenDomain=acme.example&domain=acme.example",
+			"brands/brand_000000000000000000000000a1/rename": "seenName=Acme&name=Acme",
+			"prospects/prospect_000000000000000000000000a1":  "seen:name=Kim&name=Kim&tag=*",
+		} {
+			values, err := url.ParseQuery(form)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := s.ask(http.MethodPost, "/console/"+string(s.tenants[0])+"/"+route, values, cookie)
+			if a.StatusCode != http.StatusSeeOther || !strings.HasSuffix(a.Header.Get("Location"), "?done=unchanged") {
+				t.Errorf("%s: %s to %s", route, a.Status, a.Header.Get("Location"))
+			}
+		}
+		if changed := s.changes() - before; changed != 0 {
+			t.Errorf("%d changes", changed)
+		}
+	})
+}
