@@ -118,9 +118,9 @@ func (c *Console) startSSO(w http.ResponseWriter, r *http.Request) error {
 func (c *Console) finishSSO(w http.ResponseWriter, r *http.Request) error {
 	x := rest.ExchangeOf(w)
 	var flow sso.Flow
-	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" && mode != "navigate" || !c.sealed(r, flowCookie, &flow) {
-		// Another site may make a browser load this address. That must not use up the attempts of its network.
-		return &sso.Error{Reason: sso.Stale, Err: errors.New("the browser has not begun a sign-in, or does not navigate")}
+	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" && mode != "navigate" || !c.sealed(r, flowCookie, &flow) || !flow.Matches(r.URL.Query()) {
+		// Another site may make a browser load this address. That must not use up the attempts of its network, or end its sign-in.
+		return &sso.Error{Reason: sso.Stale, Err: errors.New("the browser has not begun this sign-in, or does not navigate")}
 	}
 	if err := c.SSO.People.Attempt(x.Client); err != nil {
 		return err

@@ -1,7 +1,9 @@
 package sso
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +12,12 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/oauth2"
 )
 
@@ -30,10 +35,10 @@ const (
 )
 
 // newClient returns the client for all requests to the provider. It uses the proxy that the environment names.
-func newClient() *http.Client {
+func newClient(keys *atomic.Pointer[string]) *http.Client {
 	return &http.Client{
 		Timeout: requestTimeout,
-		Transport: bounded{&http.Transport{
+		Transport: bounded{keys, &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: handshakeTimeout}).DialContext,
 			TLSHandshakeTimeout: handshakeTimeout, ResponseHeaderTimeout: requestTimeout, MaxResponseHeaderBytes: maxHeaders,
 			MaxIdleConns: maxIdle, MaxConnsPerHost: maxExchanges + 2, IdleConnTimeout: idleConnTimeout, ForceAttemptHTTP2: true,
@@ -42,15 +47,50 @@ func newClient() *http.Client {
 	}
 }
 
-// bounded limits the size of responses.
-type bounded struct{ http.RoundTripper }
+// bounded limits the size of responses, and of the keys in them.
+type bounded struct {
+	keys *atomic.Pointer[string] // the URL of the keys
+	http.RoundTripper
+}
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.RoundTripper.RoundTrip(r)
-	if err == nil {
-		response.Body = &boundedBody{response.Body, maxResponse}
+	if err != nil {
+		return nil, err
 	}
+	response.Body = &boundedBody{response.Body, maxResponse}
+	if keys := b.keys.Load(); keys == nil || r.URL.String() != *keys {
+		return response, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	body, err = withoutLargeKeys(body)
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return response, err
+}
+
+// maxKey is the maximum size of an RSA key in bits, as in crypto/tls. A signature with a larger one could take a minute of
+// processor time to verify.
+const maxKey = 8192
+
+// withoutLargeKeys returns a set of keys (RFC 7517, section 5) without RSA keys that are too large.
+func withoutLargeKeys(body []byte) ([]byte, error) {
+	var set struct {
+		Keys []jsontext.Value `json:"keys"`
+	}
+	if err := json.Unmarshal(body, &set); err != nil {
+		return nil, errors.New("the keys are not valid JSON")
+	}
+	set.Keys = slices.DeleteFunc(set.Keys, func(text jsontext.Value) bool {
+		var key struct {
+			N string `json:"n"` // base64url of the modulus (RFC 7518, section 6.3.1.1)
+		}
+		return json.Unmarshal(text, &key) != nil || base64.RawURLEncoding.DecodedLen(len(key.N)) > maxKey/8
+	})
+	return json.Marshal(set)
 }
 
 type boundedBody struct {
@@ -159,6 +199,7 @@ func (p *Provider) lookUp(ctx context.Context) (*metadata, error) {
 	if len(claims.Challenges) > 0 && !slices.Contains(claims.Challenges, "S256") {
 		return nil, errors.New("discovery: the provider does not support PKCE with S256")
 	}
+	p.keys.Store(&claims.Keys)
 	var endSession *url.URL
 	if p.mayUse(claims.EndSession) { // people can sign in without it
 		endSession, _ = url.Parse(claims.EndSession)

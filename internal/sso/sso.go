@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -58,7 +59,8 @@ type Provider struct {
 	client    *http.Client
 	exchanges *limit.Semaphore[netip.Addr]
 
-	looking sync.Mutex // held during a discovery: others wait for its result
+	keys    *atomic.Pointer[string] // their URL; nil before the first discovery
+	looking sync.Mutex              // held during a discovery: others wait for its result
 	mu      sync.Mutex
 	known   *metadata // guarded by mu; nil before the first discovery
 	failure error     // guarded by mu; of the last discovery; nil if it succeeded
@@ -68,7 +70,8 @@ type Provider struct {
 
 // New returns a Provider. It sends nothing.
 func New(c Config) *Provider {
-	return &Provider{config: c, client: newClient(), exchanges: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{
+	keys := &atomic.Pointer[string]{}
+	return &Provider{config: c, keys: keys, client: newClient(keys), exchanges: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{
 		Slots: maxExchanges, Each: ofClient, Waiting: maxExchanges, Timeout: beginTimeout,
 	})}
 }
@@ -127,15 +130,20 @@ func (p *Provider) Finish(ctx context.Context, from netip.Addr, f Flow, query ur
 	return p.person(ctx, m, id, tokens)
 }
 
+// Matches reports whether a browser brings the state of the flow. Others, which any site can make it send, must not end the flow.
+func (f Flow) Matches(query url.Values) bool {
+	states := query["state"]
+	return f.State != "" && len(states) == 1 && len(states[0]) <= maxState && subtle.ConstantTimeCompare([]byte(states[0]), []byte(f.State)) == 1
+}
+
 // checkFlow compares the state that comes back with that of the flow.
 func (p *Provider) checkFlow(f Flow, query url.Values) error {
-	states := query["state"]
 	switch {
 	case f.State == "":
 		return &Error{Stale, errors.New("the browser has no sign-in in progress")}
 	case f.Ends <= atrium.At(p.config.Now()):
 		return &Error{Stale, errors.New("the sign-in in progress has expired")}
-	case len(states) != 1 || len(states[0]) > maxState || subtle.ConstantTimeCompare([]byte(states[0]), []byte(f.State)) != 1:
+	case !f.Matches(query):
 		return &Error{Stale, errors.New("the state is not that of the sign-in in progress")}
 	}
 	return nil
@@ -171,6 +179,8 @@ func (p *Provider) exchange(ctx context.Context, m *metadata, f Flow, code strin
 	}
 	c := m.oauth
 	c.ClientSecret = secret
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	tokens, err := c.Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok { // its text may have the body
 		err = fmt.Errorf("the token endpoint responded with status %d, error %q", e.Response.StatusCode, shorten(e.ErrorCode))
@@ -180,7 +190,11 @@ func (p *Provider) exchange(ctx context.Context, m *metadata, f Flow, code strin
 		return nil, &Error{Invalid, err}
 	}
 	if err != nil {
-		return nil, &Error{reasonOf(err), fmt.Errorf("token endpoint: %w", err)}
+		reason := reasonOf(err)
+		if ctx.Err() != nil { // oauth2 hides why the body could not be read
+			reason = Unavailable
+		}
+		return nil, &Error{reason, fmt.Errorf("token endpoint: %w", err)}
 	}
 	return tokens, nil
 }

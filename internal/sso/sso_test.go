@@ -1,6 +1,7 @@
 package sso_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
@@ -257,6 +258,24 @@ func TestInvalidResponsesAreRefused(t *testing.T) {
 			refused(t, err, c.reason, c.text)
 		})
 	}
+}
+
+func TestAProviderThatStopsSendingIsUnavailable(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, ssotest.Behavior{})
+	flow, query := s.begin()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.fake.Set(func(b *ssotest.Behavior) {
+		b.Token = func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"access_token":`)
+			_ = http.NewResponseController(w).Flush()
+			time.AfterFunc(10*time.Millisecond, cancel) // as if the time were up
+			<-r.Context().Done()
+		}
+	})
+	_, err := s.provider.Finish(ctx, client, flow, query)
+	refused(t, err, sso.Unavailable, "token endpoint")
 }
 
 func TestAnInvalidProviderIsNotUsed(t *testing.T) {

@@ -240,6 +240,11 @@ func TestASignInWorksInItsBrowserOnce(t *testing.T) {
 			t.Errorf("in another browser: %s", a.Status)
 		}
 		d.browser = browser
+		for _, foreign := range []string{"?state=x&code=x", "?code=x", "?error=access_denied"} { // another site leads the browser there
+			if a := d.visit(http.MethodGet, "/console/login/callback"+foreign, nil); a.StatusCode != http.StatusBadRequest {
+				t.Errorf("a foreign %s: %s", foreign, a.Status)
+			}
+		}
 		first := d.visit(http.MethodGet, callback, nil)
 		if first.StatusCode != http.StatusSeeOther || !d.signedIn() {
 			t.Fatalf("in its browser: %s", first.Status)
@@ -306,9 +311,13 @@ func TestFailedSignInsAreLimitedAndUnavailableOnesAreNot(t *testing.T) {
 		if a := d.visit(http.MethodGet, callback, nil); a.StatusCode != http.StatusSeeOther {
 			t.Fatalf("a sign-in after callbacks of others: %s", a.Status)
 		}
-		for _, query := range []string{"state=x&code=y", "error=server_error", "error=temporarily_unavailable&state=x"} {
-			d.visit(http.MethodGet, "/console/login/sso", nil)
-			if a := d.visit(http.MethodGet, "/console/login/callback?"+query, nil); a.StatusCode < 400 {
+		for _, forged := range []string{"code=y", "error=server_error", "error=temporarily_unavailable"} { // a client that has begun them
+			to, query, _ := strings.Cut(d.callback(), "?")
+			state := url.Values{}
+			if values, err := url.ParseQuery(query); err == nil {
+				state["state"] = values["state"]
+			}
+			if a := d.visit(http.MethodGet, to+"?"+forged+"&iss="+url.QueryEscape(d.provider.Issuer)+"&"+state.Encode(), nil); a.StatusCode < 400 {
 				t.Fatalf("an invalid callback: %s", a.Status)
 			}
 		}
