@@ -166,8 +166,12 @@ func TestTheMemoryOfUploadsCounts(t *testing.T) {
 // Only what an import may store is worth its work without a browser.
 func TestPreviewsAndChecksEndWithTheConnection(t *testing.T) {
 	c, of, token, _ := newImporting(t)
-	file := "domain\n" + strings.Repeat("\n", 4<<20)
 	for name, path := range uploads {
+		size, ends := 64<<20, name != "import"
+		if !ends {
+			size = 4 << 20
+		}
+		file := "domain\n" + strings.Repeat("\n", size)
 		ctx, cancel := context.WithCancel(t.Context())
 		read := 0
 		upload(ctx, t, c, of+path, token, file, func(before int) {
@@ -176,7 +180,7 @@ func TestPreviewsAndChecksEndWithTheConnection(t *testing.T) {
 			}
 		})
 		cancel()
-		if ended := read < 2<<20; ended != (name != "import") {
+		if ended := read < size/2; ended != ends { // a busy machine may be slow to end it
 			t.Errorf("%s: %d bytes were read", name, read)
 		}
 	}
