@@ -37,14 +37,21 @@ var views = []view{
 	{"/docs/events", "Events", "/events/openapi", api.Events, ""},
 }
 
-// Documents returns the handlers of the documents by path.
+// Documents returns the handlers of the documents by path. JSON is made when it is first requested: that takes as long as the
+// rest of a start.
 func Documents() map[string]http.Handler {
 	served := map[string]http.Handler{}
 	for _, v := range views {
 		served[v.Document+".yaml"] = rest.Static("application/yaml", v.document.YAML())
-		served[v.Document+".json"] = rest.Static("application/json", v.document.JSON())
+		served[v.Document+".json"] = onDemand(func() http.Handler { return rest.Static("application/json", v.document.JSON()) })
 	}
 	return served
+}
+
+// onDemand returns a handler that is made when it is first requested.
+func onDemand(handler func() http.Handler) http.Handler {
+	made := sync.OnceValue(handler)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { made().ServeHTTP(w, r) })
 }
 
 // Pages returns the handlers of the pages and their files by path. A page is rendered when it is
@@ -55,8 +62,7 @@ func Pages() map[string]http.Handler {
 		"/docs/page.js":  rest.Static("text/javascript; charset=utf-8", read("page.js")),
 	}
 	for _, v := range views {
-		rendered := sync.OnceValue(func() http.Handler { return rest.Page(policy, render(v)) })
-		pages[v.Path] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { rendered().ServeHTTP(w, r) })
+		pages[v.Path] = onDemand(func() http.Handler { return rest.Page(policy, render(v)) })
 	}
 	return pages
 }
