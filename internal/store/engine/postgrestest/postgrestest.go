@@ -138,9 +138,10 @@ func (s *Server) Create(name string) (url string, err error) {
 	return s.Copy("template0", name)
 }
 
-// Copy creates a copy of a database to which nobody is connected, and returns its URL.
+// Copy creates a copy of a database to which nobody is connected, and returns its URL. Its files are copied, which takes half
+// the time of a copy through the WAL, the default.
 func (s *Server) Copy(from, name string) (url string, err error) {
-	return s.url(name), s.exec("CREATE DATABASE " + name + " TEMPLATE " + from)
+	return s.url(name), s.exec("CREATE DATABASE " + name + " TEMPLATE " + from + " STRATEGY file_copy")
 }
 
 // NewDatabase creates an empty database and returns its URL. The database is dropped when the test
