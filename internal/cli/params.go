@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"atrium"
+	"atrium/internal/config"
 )
 
 // A param is a flag that sets a member of the body or a query parameter.
@@ -89,7 +90,7 @@ func (p *param) addFlag(cmd *cobra.Command) {
 	case list:
 		flags.StringSlice(p.flag, nil, usage)
 	case seconds:
-		defaultValue, _ := parseDuration(p.defaultValue) // 0 if empty
+		defaultValue, _ := config.ParseDuration(p.defaultValue) // 0 if empty
 		addDuration(flags, p.flag, defaultValue, usage)
 	case private:
 		flags.String(p.fileFlag(), "", usage)

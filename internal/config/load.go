@@ -63,7 +63,7 @@ func Bind(flags *pflag.FlagSet, c *Config, only ...string) *Loader {
 		case *int:
 			flags.IntVar(p, name, *p, text)
 		case *time.Duration:
-			flags.DurationVar(p, name, *p, text)
+			flags.Var((*Duration)(p), name, text)
 		case *Size:
 			flags.Var(p, name, text)
 		case *Rate:
@@ -207,7 +207,7 @@ func (l *Loader) warnOfFile(text string) {
 }
 
 // kinds describes the valid values of a flag, by its type.
-var kinds = map[string]string{"int": "an integer", "duration": "a duration such as 90s", "size": "a size such as 64KiB", "rate": "a rate such as 100/s", "string": "a string", "bool": "true or false"}
+var kinds = map[string]string{"int": "an integer", "duration": "a duration such as 90s or 7d", "size": "a size such as 64KiB", "rate": "a rate such as 100/s", "string": "a string", "bool": "true or false"}
 
 // readFile returns the settings of a file, as text; none for no path.
 func readFile(path string) (map[string]string, error) {

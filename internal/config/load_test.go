@@ -147,7 +147,7 @@ func TestAllFaultsAreReportedTogether(t *testing.T) {
 		"queue-entries: many\nlog-format: xml\nadr: a:1\nMaxBody: 1\nidle-timeout: 1ms\nbatch-entries: 5000\nqueue-bytes: 1KiB\n")
 	wantFaults(t, err,
 		`ATRIUM_MAX_BODY: "1GB" is not a size such as 64KiB`,
-		`ATRIUM_READ_TIMEOUT: "soon" is not a duration such as 90s`,
+		`ATRIUM_READ_TIMEOUT: "soon" is not a duration such as 90s or 7d`,
 		`atrium.yaml: queue-entries: "many" is not an integer`,
 		`atrium.yaml: unknown setting MaxBody`,
 		`atrium.yaml: unknown setting adr: did you mean addr?`,
@@ -328,12 +328,12 @@ func TestRedactHidesPasswordsAndNothingElse(t *testing.T) {
 }
 
 func TestDurationsAreWrittenWithTheirUnit(t *testing.T) {
-	c, _, err := load(t, nil, map[string]string{"ATRIUM_IDLE_TIMEOUT": "1h", "ATRIUM_DRAIN_TIMEOUT": "0"}, "write-timeout: 1m30s\n")
-	if err != nil || c.IdleTimeout != time.Hour || c.DrainTimeout != 0 || c.WriteTimeout != 90*time.Second {
+	c, _, err := load(t, nil, map[string]string{"ATRIUM_IDLE_TIMEOUT": "1h", "ATRIUM_DRAIN_TIMEOUT": "0", "ATRIUM_EVENT_RETENTION": "9d"}, "write-timeout: 1m30s\n")
+	if err != nil || c.IdleTimeout != time.Hour || c.EventRetention != 9*24*time.Hour || c.DrainTimeout != 0 || c.WriteTimeout != 90*time.Second {
 		t.Errorf("loaded %+v, %v", c, err)
 	}
 	_, _, err = load(t, nil, map[string]string{"ATRIUM_IDLE_TIMEOUT": "60"}, "")
-	wantFaults(t, err, `ATRIUM_IDLE_TIMEOUT: "60" is not a duration such as 90s`)
+	wantFaults(t, err, `ATRIUM_IDLE_TIMEOUT: "60" is not a duration such as 90s or 7d`)
 }
 
 func TestInvalidSettingsAreReported(t *testing.T) {

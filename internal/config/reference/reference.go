@@ -62,7 +62,7 @@ log-format: json
 ` + "```" + `
 
 Sizes are bytes, or whole KiB, MiB or GiB, such as ` + "`64KiB`" + `. Durations look like
-` + "`90s`" + `, ` + "`5m`" + ` or ` + "`1h30m`" + `.
+` + "`90s`, `5m`, `1h30m` or `7d`" + `.
 `)
 	defaults := config.Default()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
