@@ -56,6 +56,7 @@ type Config struct {
 	Settings config.Config
 	Origins  []config.Setting // the settings with their origin, for operators
 	Loading  []doctor.Finding // warnings of loading the settings, for operators
+	Version  string           // of this build, for operators
 	Store    *store.Store     // migrated by New, closed by the caller
 	Log      *slog.Logger
 	Metrics  *telemetry.Metrics // nil for none; served if the settings have an address

@@ -78,7 +78,7 @@ func (a *App) jobRan(job string, err error) {
 func (a *App) serverInfo(c Config) *manage.Server {
 	host, _ := os.Hostname() // "" if it is unknown
 	info := &manage.Server{
-		Host: host, StartedAt: atrium.At(time.Now()), Jobs: a.jobStates, Checks: newChecks(c), Settings: make([]manage.Setting, len(c.Origins)),
+		Host: host, Version: c.Version, StartedAt: atrium.At(time.Now()), Jobs: a.jobStates, Checks: newChecks(c), Settings: make([]manage.Setting, len(c.Origins)),
 	}
 	for i, s := range c.Origins {
 		info.Settings[i] = manage.Setting{Name: s.Name, Value: &s.Value, Source: string(s.Source)}

@@ -132,7 +132,7 @@ func serve(
 			log.Error("close database", "error", err)
 		}
 	}()
-	a, err := app.New(ctx, app.Config{Settings: c, Origins: origins, Loading: loading, Store: s, Log: log, Metrics: metrics, Export: export})
+	a, err := app.New(ctx, app.Config{Settings: c, Origins: origins, Loading: loading, Version: version(), Store: s, Log: log, Metrics: metrics, Export: export})
 	if errors.Is(err, app.ErrCertificate) || errors.Is(err, app.ErrSecretsKeyFile) || errors.Is(err, store.ErrNewer) {
 		return permanent{err}
 	}

@@ -9,6 +9,7 @@ import (
 // ofServer is a list of what the server has, as the API shows it.
 type ofServer[T any] struct {
 	Host      string `json:"host"`
+	Version   string `json:"version"`
 	StartedAt string `json:"startedAt"`
 	Items     []T    `json:"items"`
 }

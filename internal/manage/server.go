@@ -11,6 +11,7 @@ import (
 // A Server is what operators can see of the process that serves the API.
 type Server struct {
 	Host      string // name of the machine; "" if it is unknown
+	Version   string // of the release, the revision and Go
 	StartedAt atrium.Time
 	Settings  []Setting
 	Jobs      func() []Job
@@ -47,22 +48,27 @@ type Check struct {
 // ofServer is a list of what a server has.
 type ofServer[T any] struct {
 	Host      string      `json:"host"`
+	Version   string      `json:"version"`
 	StartedAt atrium.Time `json:"startedAt"`
 	Items     []T         `json:"items"`
+}
+
+func listOf[T any](s *Server, items []T) ofServer[T] {
+	return ofServer[T]{s.Host, s.Version, s.StartedAt, items}
 }
 
 func (a *API) listSettings(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 	if a.Server == nil { // the command line on the database
 		return rest.Response{}, atrium.NotFound()
 	}
-	return rest.Response{Body: ofServer[Setting]{a.Server.Host, a.Server.StartedAt, a.Server.Settings}}, nil
+	return rest.Response{Body: listOf(a.Server, a.Server.Settings)}, nil
 }
 
 func (a *API) listJobs(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 	if a.Server == nil {
 		return rest.Response{}, atrium.NotFound()
 	}
-	return rest.Response{Body: ofServer[Job]{a.Server.Host, a.Server.StartedAt, a.Server.Jobs()}}, nil
+	return rest.Response{Body: listOf(a.Server, a.Server.Jobs())}, nil
 }
 
 func (a *API) listChecks(ctx context.Context, _ auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -72,5 +78,5 @@ func (a *API) listChecks(ctx context.Context, _ auth.Principal, r *rest.Request)
 	ctx, cancel := r.UntilClosed(ctx)
 	defer cancel()
 	checks, err := a.Server.Checks(ctx)
-	return rest.Response{Body: ofServer[Check]{a.Server.Host, a.Server.StartedAt, checks}}, err
+	return rest.Response{Body: listOf(a.Server, checks)}, err
 }

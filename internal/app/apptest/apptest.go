@@ -22,7 +22,7 @@ import (
 // returns its address. change changes the default settings.
 func Start(t testing.TB, s *store.Store, change ...func(*app.Config)) (addr string) {
 	t.Helper()
-	c := app.Config{Settings: config.Default(), Store: s}
+	c := app.Config{Settings: config.Default(), Version: "v1.0.0", Store: s}
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	loader := config.Bind(flags, &c.Settings)
 	if err := flags.Parse([]string{"--addr", "127.0.0.1:0"}); err != nil {
