@@ -30,8 +30,8 @@ func (v *visitors) remember(token string) {
 		v.hashes = map[[sha256.Size]byte]struct{}{}
 	}
 	if len(v.hashes) >= maxVisitors {
-		for any := range v.hashes {
-			delete(v.hashes, any)
+		for other := range v.hashes { // any
+			delete(v.hashes, other)
 			break
 		}
 	}
