@@ -52,11 +52,7 @@ const maxContentType = 1 << 10
 func prepare(next func(http.ResponseWriter, *http.Request)) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("Referrer-Policy", "same-origin")
-		h.Set("Cache-Control", "no-store")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		setHeaders(w.Header())
 		if err := protection.Check(r); err != nil {
 			showError(w, frame{}, atrium.Errorf(atrium.CodeForbidden, "Another site sent this form. Open the console, and try there."))
 			return
@@ -67,6 +63,14 @@ func prepare(next func(http.ResponseWriter, *http.Request)) http.Handler {
 		}
 		next(w, r)
 	})
+}
+
+// setHeaders sets the headers of every page.
+func setHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 }
 
 // anyone returns a handler for everyone.

@@ -2,8 +2,11 @@ package console
 
 import (
 	"crypto/sha256"
+	"fmt"
+	"math"
 	"net/http"
 	"sync"
+	"time"
 
 	"atrium/internal/rest"
 )
@@ -56,10 +59,29 @@ func (v *visitors) know(token string) bool {
 	return ok
 }
 
-// Visitors returns how the requests of browsers are limited: see rest.API.AnonymousExcept.
+// Visitors returns how the requests of browsers are limited: see rest.API.AnonymousExcept. The files that pages load are
+// served always, also to the page that says that there were too many requests.
 func (c *Console) Visitors() rest.Visitors {
+	files := static()
 	return rest.Visitors{
-		Known:  func(r *http.Request) bool { return c.visitors.know(c.sessionToken(r)) },
-		Refuse: func(w http.ResponseWriter, _ *http.Request, err error) { showError(w, frame{}, err) },
+		Known: func(r *http.Request) bool {
+			_, loaded := files[r.URL.Path]
+			return loaded || c.visitors.know(c.sessionToken(r))
+		},
+		Refuse: func(w http.ResponseWriter, _ *http.Request, err error) {
+			setHeaders(w.Header())
+			if e, ok := asError(err); ok {
+				e.Detail = "Too many requests from your address came from browsers that are not signed in. " + tryAgain(e.Retry)
+			}
+			showError(w, frame{}, err)
+		},
 	}
+}
+
+// tryAgain says when to try again.
+func tryAgain(after time.Duration) string {
+	if minutes := int64(math.Ceil(after.Minutes())); minutes > 1 {
+		return fmt.Sprintf("Try again in %d minutes.", minutes)
+	}
+	return "Try again in a minute."
 }

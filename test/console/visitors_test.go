@@ -30,9 +30,12 @@ func TestUsersAreServedAlthoughTheirAddressHasSentTooManyRequests(t *testing.T) 
 		for _, other := range []string{"X-None: x", name + "=ats_00000000000000000000000000_" + strings.Repeat("a", 43), name + "=x", "Cookie: other=" + cookie} {
 			a := s.ask(http.MethodGet, page, nil, other)
 			if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" || a.Header.Get("Content-Type") != "text/html; charset=utf-8" ||
-				!strings.Contains(a.body, "Too many requests") || a.Header.Get("Content-Security-Policy") == "" {
+				!strings.Contains(a.body, "Try again in 12 minutes.") || !strings.Contains(a.Header.Get("Content-Security-Policy"), "style-src 'self'") {
 				t.Errorf("with %q: %s %v\n%s", other, a.Status, a.Header, a.body)
 			}
+		}
+		if a := s.ask(http.MethodGet, "/console/style.css", nil); a.StatusCode != http.StatusOK { // of the page with the refusal
+			t.Errorf("style.css: %s", a.Status)
 		}
 		for range 10 {
 			if a := s.ask(http.MethodGet, page, nil, cookie); a.StatusCode != http.StatusOK {
