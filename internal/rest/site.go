@@ -184,34 +184,32 @@ func (a *API) Anonymous(h http.Handler) http.Handler {
 
 // Visitors are the callers of a handler that identifies users itself.
 type Visitors struct {
-	// Known reports whether a request probably is a user's. It does not read the store.
+	// Known reports whether to serve a request although its client has sent too many: it probably is a user's. It does not
+	// read the store.
 	Known func(*http.Request) bool
 
-	// Refuse sends the response to a request whose client has sent too many.
+	// Refuse sends the response to another request whose client has sent too many.
 	Refuse func(http.ResponseWriter, *http.Request, error)
 }
 
-// AnonymousExcept is Anonymous for visitors. Requests that h identifies as a user's do not count, and those that are known to
-// be are served although others have used up the rate of their client.
+// AnonymousExcept is Anonymous for visitors. Requests that h identifies as a user's do not count, and those above the rate that
+// are served do not make others wait longer.
 func (a *API) AnonymousExcept(v Visitors, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		known := v.Known(r)
-		if !known {
-			if err := a.countAnonymous(w); err != nil {
-				v.Refuse(w, r, err)
-				return
-			}
+		err := a.countAnonymous(w)
+		if err != nil && !v.Known(r) {
+			v.Refuse(w, r, err)
+			return
+		}
+		if err != nil {
+			exchangeOf(w).Refused = ""
 		}
 		h.ServeHTTP(w, r)
-		client := limit.Network(exchangeOf(w).Client)
-		user := exchangeOf(w).UserID != ""
 		switch {
-		case user && !known:
-			a.Limits.AnonymousRate.Return(client)
-		case !user && known:
-			a.Limits.AnonymousRate.Add(client, 1)
-		}
-		if !user {
+		case err != nil:
+		case exchangeOf(w).UserID != "":
+			a.Limits.AnonymousRate.Return(limit.Network(exchangeOf(w).Client))
+		default:
 			a.countResponse(w)
 		}
 	})
