@@ -373,6 +373,9 @@ func TestOverloadIsRejectedEarlyExceptProbesAndStreams(t *testing.T) {
 		t.Errorf("after the overload: %d %s", a.status, a.body)
 	}
 	s.wantRefused(t, "overload", 3)
+	for end := time.Now().Add(time.Minute); !strings.Contains(s.log.String(), `"limit":"overload"`) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond) // a request is counted, and answered, before it is logged
+	}
 	if log := s.log.String(); strings.Count(log, `"limit":"overload"`) != 1 || strings.Contains(log, "request failed") {
 		t.Errorf("three refusals are not logged as one line:\n%s", log)
 	}
