@@ -71,9 +71,9 @@ func newConsole(c Config, api *rest.API, private *manage.API, failures *auth.Fai
 	}
 	pages.Stopping = api.Stopping
 	pages.Streams = limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: maxDownloads, Each: streamsOfTenant})
-	handlers := pages.Handlers()
+	handlers, visitors := pages.Handlers(), pages.Visitors()
 	for pattern, handler := range handlers {
-		handlers[pattern] = api.AnonymousExcept(pages.Visitors(), handler)
+		handlers[pattern] = api.AnonymousExcept(visitors, handler)
 	}
 	return handlers
 }

@@ -82,3 +82,18 @@ func TestChangesOfNothingSaySo(t *testing.T) {
 		}
 	})
 }
+
+// Nothing else shows an operator how far the deletion is.
+func TestATenantThatIsBeingDeletedHasAPage(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, page := s.signIn(atrium.RoleOperator), "/console/"+string(s.tenants[0])+"/tenant"
+		a := s.ask(http.MethodPost, page+"/delete", url.Values{"confirmName": {"Tenant"}, "tag": {"*"}}, cookie)
+		if a.StatusCode != http.StatusSeeOther {
+			t.Fatalf("the deletion: %s\n%s", a.Status, a.body)
+		}
+		if a := s.ask(http.MethodGet, page, nil, cookie); a.StatusCode != http.StatusOK || !strings.Contains(a.body, "being deleted") {
+			t.Errorf("the page: %s\n%s", a.Status, a.body)
+		}
+	})
+}
