@@ -136,7 +136,7 @@ func TestAWaitingQueryStopsWhenItsContextEnds(t *testing.T) {
 }
 
 func TestQueriesTimeOutIfTheDatabaseDoesNotRespond(t *testing.T) {
-	s := open(t, postgres.Options{Connections: 4, Timeout: time.Second})
+	s := open(t, postgres.Options{Connections: 4, Timeout: 3 * time.Second}) // also of the connection, which a busy machine delays
 	nothing := func(engine.Row) error { return nil }
 	queries := []func() error{func() error { return s.Query(t.Context(), "SELECT 1 FROM pg_sleep(3600)", nil, nothing) }}
 	for range 100 {
