@@ -50,7 +50,7 @@ func newTiming() *timing { return &timing{taken: map[string][]float64{}} }
 
 // measure times requests to the first node in random order, until end at the latest.
 func (t *timing) measure(s *soak, end time.Time) {
-	client := &http.Client{Transport: &http.Transport{}, Timeout: time.Second}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: hang}
 	defer client.CloseIdleConnections()
 	own, other := s.tenants[0], s.tenants[1]
 	foreign := s.ledger.accountOf(other, func(int) int { return 0 })
