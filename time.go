@@ -23,8 +23,8 @@ func At(t time.Time) Time {
 // digits, and truncates it to milliseconds.
 func ParseTime(s string) (Time, error) {
 	// The standard library also accepts hours with one digit, a comma before the fraction and
-	// offsets of 24 hours, which RFC 3339 section 5.6 does not allow.
-	if len(s) < len("2006-01-02T15:04:05Z") || s[13] != ':' || strings.Contains(s, ",") || s[len(s)-6:len(s)-3] == "+24" || s[len(s)-6:len(s)-3] == "-24" {
+	// offsets of 24 hours or with 60 minutes, which RFC 3339 section 5.6 does not allow.
+	if len(s) < len("2006-01-02T15:04:05Z") || s[13] != ':' || strings.Contains(s, ",") || strings.HasSuffix(s, ":60") || s[len(s)-6:len(s)-3] == "+24" || s[len(s)-6:len(s)-3] == "-24" {
 		return 0, errTime
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
