@@ -252,6 +252,9 @@ func standardWebhooks(r *Request, secret []byte, _ *atrium.Verification) Reason 
 	if err != nil || len(key) == 0 {
 		return reasonBadSecret
 	}
+	if prefix == "svix-" && r.has("webhook-id") {
+		return "the header webhook-id is not signed" // mappings take it as the identifier of the event
+	}
 	var given []string
 	for text := range strings.SplitSeq(value, " ") {
 		if text, ok := strings.CutPrefix(text, "v1,"); ok {

@@ -246,6 +246,26 @@ func TestSignaturesOfTheOfficialLibraryAreVerified(t *testing.T) {
 	}
 }
 
+// Whoever has captured a delivery could otherwise send it again as another event.
+func TestAnUnsignedIdentifierIsRefused(t *testing.T) {
+	sender, err := standardwebhooks.NewWebhook("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := sender.Sign("msg_1", now, []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := "svix-id: msg_1\nsvix-timestamp: " + strconv.FormatInt(now.Unix(), 10) + "\nsvix-signature: " + signature
+	for added, verified := range map[string]bool{"": true, "\nwebhook-id: msg_2": false, "\nwebhook-id: msg_1": false} {
+		r := &provider.Request{Method: "POST", Body: []byte("{}"), Now: now, Headers: headers(signed + added)}
+		reason := provider.Verify(atrium.ProviderStandardWebhooks, r, [][]byte{[]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}, &atrium.Verification{})
+		if (reason == "") != verified {
+			t.Errorf("with %q: %q", added, reason)
+		}
+	}
+}
+
 func TestTimestampsHaveThreeForms(t *testing.T) {
 	v := atrium.Verification{
 		Header: "x-sig", Algorithm: "sha256", Encoding: "hex", Content: "{timestamp}{body}", TimestampHeader: "x-time", Tolerance: 60,
