@@ -246,7 +246,7 @@ func TestSignaturesOfTheOfficialLibraryAreVerified(t *testing.T) {
 	}
 }
 
-// Whoever has captured a delivery could otherwise send it again as another event.
+// Somebody who has captured a delivery could otherwise send it again as another event.
 func TestAnUnsignedIdentifierIsRefused(t *testing.T) {
 	sender, err := standardwebhooks.NewWebhook("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
