@@ -59,7 +59,7 @@ func newJobs(s *store.Store, requests *requestlog.Recorder, newer chan<- error) 
 			return delivered != "", err
 		}},
 		{"erasures", pollInterval, s.ContinueErasures},
-		{"events", sequenceInterval, func(ctx context.Context) (bool, error) { return false, s.RunSequencer(ctx) }},
+		{"events", sequenceInterval, s.RunSequencer},
 		{"event-expiry", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			outdated, err = s.DeleteExpiredEvents(ctx, outdated)
 			return outdated != "", err

@@ -67,7 +67,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	running.Go(func() {
 		for ctx.Err() == nil {
-			if err := s.RunSequencer(ctx); err != nil && ctx.Err() == nil {
+			if _, err := s.RunSequencer(ctx); err != nil && ctx.Err() == nil {
 				t.Errorf("sequence: %v", err)
 			}
 		}

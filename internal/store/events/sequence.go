@@ -37,7 +37,12 @@ var (
 // SequenceEvents gives positions to events of a tenant, oldest first, in one transaction. It reports whether
 // there may be more.
 func (s *Store) SequenceEvents(ctx context.Context, tenant atrium.TenantID) (more bool, err error) {
-	found := int64(0)
+	_, more, err = s.sequence(ctx, tenant)
+	return more, err
+}
+
+// sequence is SequenceEvents. It also returns how many events have got positions.
+func (s *Store) sequence(ctx context.Context, tenant atrium.TenantID) (found int64, more bool, err error) {
 	err = s.db.Write(engine.ForTenant(ctx, string(tenant)), func(tx engine.Tx) error {
 		tx.Invalidate() // no cached response has events
 		if err := kernel.RequireTenantIn(tx, tenant); err != nil {
@@ -67,14 +72,14 @@ func (s *Store) SequenceEvents(ctx context.Context, tenant atrium.TenantID) (mor
 	})
 	switch {
 	case atrium.CodeOf(err) == atrium.CodeNotFound: // the tenant is being deleted
-		return false, nil
+		return 0, false, nil
 	case err != nil:
-		return false, err
+		return 0, false, err
 	case found > 0:
 		s.sequenced.Add(found)
 		s.changed(tenant)
 	}
-	return more, nil
+	return found, more, nil
 }
 
 // SequencedEvents returns how many events this process has given positions.
@@ -136,40 +141,44 @@ var oldestUnsequenced = engine.NewBatch(`SELECT batch.tenant_id, (SELECT MIN(o.a
 
 // RunSequencer gives positions to the events of tenants: of those for which this process has stored events, as
 // soon as it has, and of those for which it finds some that others have left. It waits for events for up to
-// a second. Tenants take turns, with pauses (kernel.DB.InTurn). If a tenant fails, it continues with the others
-// and returns the first error. Call it again at once, or some milliseconds later so that commits are shared.
-func (s *Store) RunSequencer(ctx context.Context) (err error) {
+// a second, and then makes one transaction for each tenant. more reports whether a tenant may have more. If a tenant
+// fails, it continues with the others and returns the first error.
+//
+// Call it again at once if there is more. Otherwise, call it some milliseconds later, so that commits are shared.
+func (s *Store) RunSequencer(ctx context.Context) (more bool, err error) {
 	s.sweep.mu.Lock()
 	defer s.sweep.mu.Unlock()
-	before := s.sequenced.Load()
-	defer func() { s.rest(ctx, s.sequenced.Load()-before) }()
 	if wait := sweepInterval - time.Since(s.sweep.at); wait <= 0 {
 		s.sweep.at = time.Now()
 		err = s.sweepOutbox(ctx)
 	}
 	tenants := s.db.Events.Take(ctx, max(0, sweepInterval-time.Since(s.sweep.at)))
-	turnErr := s.db.InTurn(ctx, tenants, func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
-		more, tenantErr := s.SequenceEvents(ctx, tenant)
+	began := time.Now()
+	for _, tenant := range tenants {
+		found, left, tenantErr := s.sequence(ctx, tenant)
 		err = cmp.Or(err, tenantErr)
-		return more && tenantErr == nil, nil
-	})
-	return cmp.Or(err, turnErr)
+		if left {
+			s.db.Events.Add(tenant)
+			more = true
+			continue
+		}
+		// Its other transactions wait for each of these commits: after many events, the next one should have as many.
+		s.db.Events.Rest(tenant, min(time.Duration(found)*restPerEvent, maxRest))
+	}
+	if !s.db.Engine.Traits().Remote { // all transactions wait for the one writer: leave half of its time to them
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(time.Since(began), maxRest)):
+		}
+	}
+	return more, err
 }
 
-// How long a sequencer rests for each event that it has sequenced, and at most.
+// How long a sequencer leaves a tenant for each event that it has sequenced, and at most.
 const (
 	restPerEvent = time.Millisecond
 	maxRest      = 100 * time.Millisecond
 )
-
-// rest returns after a while if there were many events, so that the next transaction has as many: entries wait for
-// each of its commits.
-func (s *Store) rest(ctx context.Context, events int64) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(min(time.Duration(events)*restPerEvent, maxRest)):
-	}
-}
 
 // sweepOutbox adds to the pending tenants those of the next ones whose outboxes have events.
 func (s *Store) sweepOutbox(ctx context.Context) error {

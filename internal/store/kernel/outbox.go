@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -60,8 +61,9 @@ func WriteOutbox(tx engine.Tx, all ...TenantEvents) error {
 // value is empty. It is safe for concurrent use.
 type PendingEvents struct {
 	mu      sync.Mutex
-	tenants map[atrium.TenantID]bool // guarded by mu
-	added   chan struct{}            // guarded by mu; closed by Add while a call of Take waits; nil while none does
+	tenants map[atrium.TenantID]bool      // guarded by mu
+	rests   map[atrium.TenantID]time.Time // until when Take leaves a tenant; guarded by mu
+	added   chan struct{}                 // guarded by mu; closed by Add while a call of Take waits; nil while none does
 }
 
 // Add adds a tenant. Call it after the commit.
@@ -78,33 +80,56 @@ func (p *PendingEvents) Add(tenant atrium.TenantID) {
 	}
 }
 
-// Take removes all tenants and returns them, in no particular order. If there is none, it waits for one up to
-// a duration, or until ctx ends. Only one call may wait at a time.
-func (p *PendingEvents) Take(ctx context.Context, wait time.Duration) []atrium.TenantID {
-	tenants, added := p.take()
-	if len(tenants) > 0 {
-		return tenants
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-added:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	tenants, _ = p.take()
-	return tenants
-}
-
-func (p *PendingEvents) take() (tenants []atrium.TenantID, added <-chan struct{}) {
+// Rest makes Take leave a tenant for a while, so that its next transactions share one of the sequencer.
+func (p *PendingEvents) Rest(tenant atrium.TenantID, rest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for tenant := range p.tenants {
-		tenants = append(tenants, tenant)
+	if p.rests == nil {
+		p.rests = map[atrium.TenantID]time.Time{}
 	}
-	clear(p.tenants)
+	p.rests[tenant] = time.Now().Add(rest)
+}
+
+// Take removes all tenants that do not rest and returns them, in no particular order. If there is none, it waits
+// for one up to a duration, or until ctx ends. Only one call may wait at a time.
+func (p *PendingEvents) Take(ctx context.Context, wait time.Duration) []atrium.TenantID {
+	for end := time.Now().Add(wait); ; {
+		tenants, next, added := p.take()
+		left := time.Until(end)
+		if len(tenants) > 0 || left <= 0 || ctx.Err() != nil {
+			return tenants
+		}
+		timer := time.NewTimer(min(left, next))
+		select {
+		case <-added:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// take returns the tenants that do not rest, after which time the next one does not, and a channel that is closed when one is added.
+func (p *PendingEvents) take() (tenants []atrium.TenantID, next time.Duration, added <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	for tenant, until := range p.rests {
+		if !until.After(now) {
+			delete(p.rests, tenant)
+		}
+	}
+	next = math.MaxInt64
+	for tenant := range p.tenants {
+		if until, rests := p.rests[tenant]; rests {
+			next = min(next, until.Sub(now))
+			continue
+		}
+		tenants = append(tenants, tenant)
+		delete(p.tenants, tenant)
+	}
 	if p.added == nil {
 		p.added = make(chan struct{})
 	}
-	return tenants, p.added
+	return tenants, next, p.added
 }

@@ -42,3 +42,37 @@ func TestWaitingForEventsEndsWithTheFirstOne(t *testing.T) {
 		}
 	})
 }
+
+func TestEventsOfATenantThatRestsWaitAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p PendingEvents
+		began := time.Now()
+		take := func(want atrium.TenantID, at time.Duration) {
+			t.Helper()
+			tenants := p.Take(t.Context(), time.Hour)
+			if !slices.Equal(tenants, []atrium.TenantID{want}) || time.Since(began) != at {
+				t.Errorf("%v after %v, want %s after %v", tenants, time.Since(began), want, at)
+			}
+		}
+		p.Rest("a", time.Minute)
+		p.Rest("b", time.Second)
+		p.Add("a")
+		p.Add("c")
+		take("c", 0)
+		p.Add("b")
+		take("b", time.Second)
+		go func() {
+			time.Sleep(time.Second)
+			p.Add("b")
+		}()
+		take("b", 2*time.Second)
+		take("a", time.Minute)
+		p.Add("a")
+		take("a", time.Minute)
+		p.Rest("a", 2*time.Hour)
+		p.Add("a")
+		if tenants := p.Take(t.Context(), time.Hour); len(tenants) > 0 {
+			t.Errorf("%v during the rest", tenants)
+		}
+	})
+}

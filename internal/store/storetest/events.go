@@ -448,7 +448,7 @@ func eventsLeft(t *testing.T, e *env) {
 	age := time.Hour
 	e.clock.step(age)
 	other := e.node() // its process has stored no events
-	if err := other.RunSequencer(t.Context()); err != nil {
+	if _, err := other.RunSequencer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(e.feed(t, 0, 10)); got != 2 {
@@ -459,11 +459,11 @@ func eventsLeft(t *testing.T, e *env) {
 	}
 	// The process that has stored events does not wait until it looks for those of others.
 	e.record(t, byDomain("acme.example"))
-	if err := e.RunSequencer(t.Context()); err != nil {
+	if _, err := e.RunSequencer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	e.record(t, byDomain("acme.example"))
-	if err := e.RunSequencer(t.Context()); err != nil {
+	if _, err := e.RunSequencer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(e.feed(t, 0, 10)); got != 4 {
