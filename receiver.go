@@ -78,6 +78,14 @@ type Mapping struct {
 	EventID    string // a text or an integer; "" or null for the hash of the payload
 }
 
+// Bytes returns the length of all texts of a specification.
+func (s *ReceiverSpec) Bytes() int {
+	v, m := &s.Verification, &s.Mapping
+	return len(s.Name) + len(s.Source) +
+		len(v.Header) + len(v.Algorithm) + len(v.Encoding) + len(v.Prefix) + len(v.Content) + len(v.TimestampHeader) + len(v.IDHeader) + len(v.Username) +
+		len(m.Filter) + len(m.Type) + len(m.AccountID) + len(m.Domain) + len(m.Email) + len(m.Name) + len(m.OccurredAt) + len(m.EventID)
+}
+
 // Limits of receivers.
 const (
 	MaxReceivers             = 1000 // of a tenant

@@ -132,7 +132,8 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 			limit.NewRates[atrium.KeyID](c.KeyRate.Count, c.KeyRate.Window, countedAtOnce),
 			limit.NewRates[atrium.TenantID](c.TenantRate.Count, c.TenantRate.Window, countedAtOnce),
 		),
-		Bodies: limit.NewQuota[atrium.TenantID](int64(c.BodyMemory)).Guarantee(int64(c.MaxBody), int64(c.BodyMemory)/4),
+		Bodies:           limit.NewQuota[atrium.TenantID](int64(c.BodyMemory)).Guarantee(int64(c.MaxBody), int64(c.BodyMemory)/4),
+		UnverifiedBodies: limit.NewQuota[netip.Addr](int64(c.BodyMemory)/2).Guarantee(int64(c.MaxBody), int64(c.BodyMemory)/4),
 		InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Slots: inFlight(c, database), Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: c.RequestWait,
 		}),

@@ -72,8 +72,9 @@ type Provider struct {
 	// Mapping is the mapping of receivers without one. An expression is "" if nothing is mapped.
 	Mapping atrium.Mapping
 
-	headers []string // that authenticate requests, in lower case
-	verify  func(r *Request, secret []byte, v *atrium.Verification) Reason
+	headers     []string // that authenticate requests, in lower case
+	credentials bool     // they have the secret, and no signature of the body
+	verify      func(r *Request, secret []byte, v *atrium.Verification) Reason
 }
 
 // Of returns the provider with a name; nil for an unknown name.

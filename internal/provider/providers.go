@@ -159,13 +159,15 @@ var providers = []Provider{
 	},
 	{
 		Name: atrium.ProviderToken, Title: "Token in a header",
-		Steps:  []string{"Let the sender send the secret of the receiver in the header, in addition to what it sends."},
-		verify: token,
+		Steps:       []string{"Let the sender send the secret of the receiver in the header, in addition to what it sends."},
+		credentials: true,
+		verify:      token,
 	},
 	{
 		Name: atrium.ProviderBasic, Title: "HTTP basic authentication",
-		Steps:   []string{"Let the sender send the user name of the receiver, and its secret as the password. Some take both in the address: https://user:password@host/."},
-		headers: []string{"authorization"},
-		verify:  basic,
+		Steps:       []string{"Let the sender send the user name of the receiver, and its secret as the password. Some take both in the address: https://user:password@host/."},
+		headers:     []string{"authorization"},
+		credentials: true,
+		verify:      basic,
 	},
 }

@@ -49,11 +49,29 @@ func Verify(name atrium.ReceiverProvider, r *Request, secrets [][]byte, v *atriu
 		if len(secret) == 0 {
 			continue // every sender could sign with it
 		}
-		if result = p.verify(r, secret, v); result == "" {
+		reason := p.verify(r, secret, v)
+		if reason == "" {
 			return ""
+		}
+		if result != reasonMismatch { // it tells more than a secret that is not valid
+			result = reason
 		}
 	}
 	return result
+}
+
+// VerifyHeaders reports why a request cannot be verified, whatever its body is; "" if it may be. verified means that it is, whatever
+// its body is: its headers have a secret instead of a signature.
+func VerifyHeaders(name atrium.ReceiverProvider, r *Request, secrets [][]byte, v *atrium.Verification) (verified bool, reason Reason) {
+	headers := *r
+	headers.Body = nil
+	switch reason = Verify(name, &headers, secrets, v); reason {
+	case "":
+		return Of(name).credentials, ""
+	case reasonMismatch:
+		return false, ""
+	}
+	return false, reason
 }
 
 // A signature is a hash function and the notation of its HMACs.

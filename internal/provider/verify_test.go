@@ -150,6 +150,35 @@ func TestRequestsThatDifferAreNotVerified(t *testing.T) {
 	}
 }
 
+// Headers that do not verify a request with any body are refused before its body is read, and no others.
+func TestHeadersAreVerifiedBeforeTheBodyArrives(t *testing.T) {
+	for i := range samples {
+		s := &samples[i]
+		r, secrets := s.request()
+		r.Body = nil
+		bad := []byte("whsec_not base64") // of a provider whose secrets have a form
+		verified, reason := provider.VerifyHeaders(s.provider, r, append(secrets, bad), &s.v)
+		if signs := signsBody(s.provider); reason != "" || verified == signs {
+			t.Errorf("%s: verified %v, %q", s.provider, verified, reason)
+		}
+		if len(r.Headers) == 0 {
+			t.Fatal("a sample has no headers")
+		}
+		r.Headers = nil
+		if verified, reason := provider.VerifyHeaders(s.provider, r, secrets, &s.v); verified || reason == "" {
+			t.Errorf("%s without headers: verified %v, %q", s.provider, verified, reason)
+		}
+		r, _ = s.request()
+		verified, reason = provider.VerifyHeaders(s.provider, r, [][]byte{other}, &s.v)
+		if verified || (reason == "") != signsBody(s.provider) && s.provider != atrium.ProviderStandardWebhooks {
+			t.Errorf("%s with another secret: verified %v, %q", s.provider, verified, reason)
+		}
+	}
+	if verified, _ := provider.VerifyHeaders(atrium.ProviderToken, &provider.Request{Method: "POST"}, nil, &atrium.Verification{}); verified {
+		t.Error("verified without a secret")
+	}
+}
+
 func TestHubSpotSignsTheAddress(t *testing.T) {
 	s := &samples[2]
 	r, secrets := s.request()

@@ -205,7 +205,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) (found *receiver,
 
 // subscribe answers a GET request.
 func (q *request) subscribe() (reply, error) {
-	text, reason := provider.Subscribe(q.receiver.Provider, &q.sent, q.receiver.secretsAt(atrium.At(q.sent.Now)))
+	text, reason := provider.Subscribe(q.receiver.Provider, &q.sent, q.secrets())
 	if reason != "" {
 		return reply{}, unverified(reason)
 	}
@@ -215,16 +215,24 @@ func (q *request) subscribe() (reply, error) {
 // deliver records a delivery.
 func (q *request) deliver() (made reply, err error) {
 	limits, tenant := &q.API.Limits, q.receiver.TenantID
-	quota := rest.QuotaOfReceivers(tenant)
-	body, release, err := limits.ReadBody(q.w, q.r, quota, q.maxBody())
+	q.sent.Headers = headersOf(q.r)
+	verified, err := q.verifyHeaders()
+	if err != nil {
+		return made, err
+	}
+	read, quota := limits.ReadBody, tenant
+	if !verified { // anyone can send it
+		read, quota = limits.ReadUnverifiedBody, rest.QuotaOfReceivers(tenant)
+	}
+	body, release, err := read(q.w, q.r, quota, q.maxBody())
 	if err != nil {
 		return made, err
 	}
 	defer release()
-	q.sent.Body, q.sent.Headers = body, headersOf(q.r)
+	q.sent.Body = body
 	ctx, cancel := context.WithTimeout(q.r.Context(), timeout) // only now: a body may arrive slowly
 	defer cancel()
-	if len(body) > heavyBody {
+	if !verified && len(body) > heavyBody {
 		err = q.heavily(ctx, quota, q.verify)
 	} else {
 		err = q.verify()
@@ -273,11 +281,22 @@ func (q *request) heavily(ctx context.Context, key atrium.TenantID, f func() err
 	return f()
 }
 
-func (q *request) verify() error {
+// verifyHeaders returns an error if the request cannot be verified, whatever its body is, and reports whether it is without it.
+func (q *request) verifyHeaders() (verified bool, err error) {
 	if q.receiver.Provider == atrium.ProviderHubSpot && q.PublicURL == "" {
-		return unverified("public-url of the server is not set, and HubSpot signs the address")
+		return false, unverified("public-url of the server is not set, and HubSpot signs the address")
 	}
-	if reason := provider.Verify(q.receiver.Provider, &q.sent, q.receiver.secretsAt(atrium.At(q.sent.Now)), &q.receiver.Verification); reason != "" {
+	verified, reason := provider.VerifyHeaders(q.receiver.Provider, &q.sent, q.secrets(), &q.receiver.Verification)
+	if reason != "" {
+		return false, unverified(reason)
+	}
+	return verified, nil
+}
+
+func (q *request) secrets() [][]byte { return q.receiver.secretsAt(atrium.At(q.sent.Now)) }
+
+func (q *request) verify() error {
+	if reason := provider.Verify(q.receiver.Provider, &q.sent, q.secrets(), &q.receiver.Verification); reason != "" {
 		return unverified(reason)
 	}
 	q.sent.Headers = provider.Of(q.receiver.Provider).WithoutCredentials(q.sent.Headers, &q.receiver.Verification)

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -451,24 +452,102 @@ func TestReceiverInUseIsServedWhenItsClientHasGuessedOthers(t *testing.T) {
 
 func TestBoundedNumberOfReceiversIsInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no time passes
-		const many = 1100
+		const many = 1500
 		f, h := newFake(atrium.ProviderGitHub, atrium.Mapping{})
 		f.anyID = true
-		ask := func(i int) {
+		f.secrets = append(f.secrets, atrium.ReceiverSecret{Value: make([]byte, 30<<10)}) // more than a receiver can have: about 1,000 fit
+		ask := func(prefix string, i int) {
 			r := github("{}", "push", "d")
-			r.URL.Path = fmt.Sprintf("/in/receiver_%026d", i)
+			r.URL.Path = fmt.Sprintf("/in/receiver_%s%022d", prefix, i)
 			want(t, send(h, r), http.StatusOK, "")
 		}
-		for i := range many {
-			ask(i)
+		again := func(prefix string, n int) int64 {
+			before := f.lookups.Load()
+			for i := range n {
+				ask(prefix, i)
+			}
+			return f.lookups.Load() - before
 		}
-		for i := range many {
-			ask(i)
-		}
-		if n := f.lookups.Load() - many; n < many-1000 || n == many {
+		f.receiver.TenantID = "tenant_00000000000000000000000002"
+		again("aaaa", 400)
+		f.receiver.TenantID = tenant
+		again("bbbb", many)
+		if n := again("bbbb", many); n < many-1024 {
 			t.Errorf("%d of %d receivers were looked up again, want those beyond 1000", n, many)
 		}
+		if n := again("aaaa", 400); n != 0 {
+			t.Errorf("%d receivers of a tenant with a smaller share were looked up again", n)
+		}
 	})
+}
+
+// slowly is a body of which much has arrived, but not all.
+type slowly struct {
+	arrived int
+	end     chan struct{}
+	blocked func()
+}
+
+func (s *slowly) Read(to []byte) (int, error) {
+	if s.arrived == 0 {
+		s.blocked()
+		<-s.end
+		return 0, io.EOF
+	}
+	n := min(s.arrived, len(to))
+	s.arrived -= n
+	return copy(to, strings.Repeat("a", n)), nil
+}
+
+func TestBodiesOfUnverifiedRequestsLeaveMemoryForOtherSenders(t *testing.T) {
+	const body = 60 << 10
+	f, _ := newFake(atrium.ProviderGitHub, atrium.Mapping{})
+	bodies := int64(1 << 20)
+	limits := rest.Limits{Bodies: limit.NewQuota[atrium.TenantID](bodies), UnverifiedBodies: limit.NewQuota[netip.Addr](bodies / 2)}
+	h := f.handler(limits)
+	from := func(client string, r *http.Request) *http.Request { r.RemoteAddr = client + ":1"; return r }
+	end := make(chan struct{})
+	var arrived, running sync.WaitGroup
+	for range 20 {
+		arrived.Add(1)
+		running.Go(func() {
+			var once sync.Once
+			done := func() { once.Do(arrived.Done) }
+			r := github("", "push", "d")
+			r.Body, r.ContentLength = io.NopCloser(&slowly{body, end, done}), body+1
+			send(h, from("192.0.2.1", r))
+			done() // it was refused
+		})
+	}
+	arrived.Wait()
+	large := `{"a":"` + strings.Repeat("a", body) + `"}`
+	want(t, send(h, from("192.0.2.1", github(large, "push", "d"))), http.StatusServiceUnavailable, "")
+	want(t, send(h, from("192.0.2.2", github(large, "push", "d"))), http.StatusOK, "")
+	close(end)
+	running.Wait()
+	want(t, send(h, from("192.0.2.1", github(large, "push", "e"))), http.StatusOK, "")
+}
+
+func TestBodyIsNotReadIfItsHeadersAreNotVerified(t *testing.T) {
+	f, h := newFake(atrium.ProviderToken, atrium.Mapping{})
+	f.receiver.Verification = atrium.Verification{Header: "X-Token"}
+	// Its share of the memory for unverified requests is used up: a token needs none.
+	limits := rest.Limits{Bodies: limit.NewQuota[atrium.TenantID](1 << 20), UnverifiedBodies: limit.NewQuota[netip.Addr](0)}
+	ask := func(h http.Handler, token string, body io.Reader) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, "/in/"+string(id), body)
+		r.Header.Set("X-Token", token)
+		return send(h, r)
+	}
+	want(t, ask(h, "wrong", &slowly{blocked: func() { t.Error("the body was read") }}), http.StatusUnauthorized, "")
+	want(t, ask(f.handler(limits), secret, strings.NewReader(`{"a":"`+strings.Repeat("a", 60<<10)+`"}`)), http.StatusOK, "")
+	f.receiver.Provider = atrium.ProviderGitHub
+	h = f.handler(rest.Limits{})
+	for _, signature := range []string{"", "sha256=00", "sha1=" + strings.Repeat("0", 64)} {
+		r := github("", "push", "d")
+		r.Header.Set("X-Hub-Signature-256", signature)
+		r.Body = io.NopCloser(&slowly{blocked: func() { t.Error("the body was read") }})
+		want(t, send(h, r), http.StatusUnauthorized, "")
+	}
 }
 
 func FuzzRequest(f *testing.F) {

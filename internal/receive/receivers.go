@@ -2,13 +2,13 @@ package receive
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/limit"
 )
 
 // A Store finds receivers: a *store.Store.
@@ -18,22 +18,23 @@ type Store interface {
 	FindReceiver(ctx context.Context, id atrium.ReceiverID) (atrium.Receiver, []atrium.ReceiverSecret, error)
 }
 
-// maxCached is the maximum number of receivers in the cache. Their compiled mappings are in a mapping.Cache.
-const maxCached = 1000
+// Limits of the cache. Compiled mappings are in a mapping.Cache.
+const (
+	maxCache       = 32 << 20 // bytes of all receivers, as estimated
+	receiverMemory = 2 << 10  // bytes of a receiver, without its texts and secrets
+)
 
-// Receivers finds receivers, and keeps them for auth.CacheTime: a change on another node has an effect within this time. It is
-// safe for concurrent use.
+// Receivers finds receivers, and looks them up again after auth.CacheTime: a change on another node has an effect within this time.
+// Tenants share its memory as in a limit.Cache. It is safe for concurrent use.
 type Receivers struct {
 	store   Store
 	lookups singleflight.Group
-
-	mu    sync.Mutex
-	cache map[atrium.ReceiverID]*receiver // guarded by mu; at most maxCached
+	cache   *limit.Cache[atrium.TenantID, atrium.ReceiverID, *receiver]
 }
 
 // NewReceivers returns Receivers of a store.
 func NewReceivers(store Store) *Receivers {
-	return &Receivers{store: store, cache: map[atrium.ReceiverID]*receiver{}}
+	return &Receivers{store: store, cache: limit.NewCache[atrium.TenantID, atrium.ReceiverID, *receiver](maxCache)}
 }
 
 // A receiver is a receiver that was looked up. It is not changed.
@@ -53,11 +54,18 @@ func (r *receiver) secretsAt(now atrium.Time) (valid [][]byte) {
 	return valid
 }
 
+// memory returns an estimate of the bytes that a receiver occupies.
+func (r *receiver) memory() int {
+	bytes := receiverMemory + r.ReceiverSpec.Bytes()
+	for i := range r.secrets {
+		bytes += len(r.secrets[i].Value)
+	}
+	return bytes
+}
+
 // cached returns a receiver from the cache, nil if it is not there, and whether it need not be looked up again.
 func (c *Receivers) cached(id atrium.ReceiverID) (found *receiver, fresh bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	found = c.cache[id]
+	found, _ = c.cache.Get(id)
 	return found, found != nil && time.Now().Before(found.expires)
 }
 
@@ -68,14 +76,14 @@ func (c *Receivers) lookUp(ctx context.Context, id atrium.ReceiverID) (*receiver
 		expires := time.Now().Add(auth.CacheTime) // before the query: the result may be that old
 		found, secrets, err := c.store.FindReceiver(context.WithoutCancel(ctx), id)
 		if err != nil {
-			c.forget(id)
+			c.cache.Delete(id)
 			if atrium.CodeOf(err) == atrium.CodeInternal { // the node lacks the key of a secret
 				err = atrium.Unavailable(err)
 			}
 			return nil, err
 		}
 		made := &receiver{Receiver: found, secrets: secrets, expires: expires}
-		c.keep(made)
+		c.cache.Put(made.TenantID, id, made, made.memory())
 		return made, nil
 	})
 	select {
@@ -87,23 +95,4 @@ func (c *Receivers) lookUp(ctx context.Context, id atrium.ReceiverID) (*receiver
 	case <-ctx.Done():
 		return nil, atrium.Unavailable(context.Cause(ctx))
 	}
-}
-
-// keep puts a receiver into the cache. It replaces an older one.
-func (c *Receivers) keep(r *receiver) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.cache) >= maxCached && c.cache[r.ID] == nil {
-		for id := range c.cache { // any
-			delete(c.cache, id)
-			break
-		}
-	}
-	c.cache[r.ID] = r
-}
-
-func (c *Receivers) forget(id atrium.ReceiverID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.cache, id)
 }

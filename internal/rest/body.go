@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 
 	"atrium"
 	"atrium/internal/limit"
@@ -24,9 +25,11 @@ var errBodies = fmt.Errorf("memory for bodies and responses: %w", limit.ErrBusy)
 // A memory is the part of the quota that a request other than a read holds, first for its body and
 // then for its response, until it ends. It is for one goroutine.
 type memory struct {
-	quota  *limit.Quota[atrium.TenantID]
-	tenant atrium.TenantID // of the key; for a site, the result of quotaKey
-	taken  int64           // bytes
+	quota   *limit.Quota[atrium.TenantID]
+	tenant  atrium.TenantID          // of the key; for a site, the result of quotaKey
+	clients *limit.Quota[netip.Addr] // which also has to have the bytes; nil for none
+	client  netip.Addr
+	taken   int64 // bytes
 }
 
 // hold makes it hold at least the given bytes. It reports false if the tenant may not have them.
@@ -35,7 +38,11 @@ func (m *memory) hold(bytes int64) bool {
 	if more <= 0 {
 		return true
 	}
+	if !m.clients.Take(m.client, more) {
+		return false
+	}
 	if !m.quota.Take(m.tenant, more) {
+		m.clients.Return(m.client, more)
 		return false
 	}
 	m.taken += more
@@ -49,15 +56,24 @@ func (m *memory) holdResponse(bytes int) bool {
 
 func (m *memory) release() {
 	m.quota.Return(m.tenant, m.taken)
+	m.clients.Return(m.client, m.taken)
 	m.taken = 0
 }
 
 // ReadBody reads the body of a request to an open handler, of at most the given bytes, and counts its memory
 // as that of a tenant until release is called.
 func (l *Limits) ReadBody(w http.ResponseWriter, r *http.Request, tenant atrium.TenantID, most int64) (body []byte, release func(), err error) {
-	held := &memory{quota: l.Bodies, tenant: tenant}
-	body, err = newBody(w, r, held).read(most)
-	if err != nil {
+	return readBody(w, r, &memory{quota: l.Bodies, tenant: tenant}, most)
+}
+
+// ReadUnverifiedBody is ReadBody for a request that is verified by its body. Its memory also counts as that of its client until then:
+// until release is called.
+func (l *Limits) ReadUnverifiedBody(w http.ResponseWriter, r *http.Request, tenant atrium.TenantID, most int64) (body []byte, release func(), err error) {
+	return readBody(w, r, &memory{quota: l.Bodies, tenant: tenant, clients: l.UnverifiedBodies, client: limit.Network(exchangeOf(w).Client)}, most)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, held *memory, most int64) (body []byte, release func(), err error) {
+	if body, err = newBody(w, r, held).read(most); err != nil {
 		held.release()
 		return nil, nil, err
 	}

@@ -25,6 +25,9 @@ type Limits struct {
 	// Bytes of request bodies, and of responses being sent.
 	Bodies *limit.Quota[atrium.TenantID]
 
+	// Of Bodies, those of requests that are verified by their bodies, by client, so that no client uses up the share of a tenant.
+	UnverifiedBodies *limit.Quota[netip.Addr]
+
 	// Held by every request whose body has arrived, except streams.
 	InFlight *limit.Semaphore[atrium.TenantID]
 
