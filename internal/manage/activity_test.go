@@ -99,6 +99,29 @@ func TestCursorOfCountsKeepsItsRangePastMidnight(t *testing.T) {
 	})
 }
 
+func TestCountsStayInTheYearsOfTheirFormat(t *testing.T) {
+	s, webhook := newCheckedWebhook(t, 1)
+	server := &rest.API{Keys: tenantKey(webhook.TenantID), Log: slog.New(slog.DiscardHandler)}
+	h := server.Handler((&manage.API{Store: s, Cursors: rest.CursorKey("k")}).Routes(), nil)
+	for query, want := range map[string]string{
+		"until=9999-12-31T23:00:00Z":                              `"until":"9999-12-31T23:00:00.000Z"`,
+		"until=9999-12-31T23:00:00.001Z":                          "after the year 9999",
+		"until=9999-12-31T00:00:00Z&interval=day":                 `"until":"9999-12-31T00:00:00.000Z"`,
+		"until=9999-12-31T12:00:00Z&interval=day":                 "after the year 9999",
+		"until=0000-01-02T00:00:00Z":                              `"since":"0000-01-01T00:00:00.000Z"`,
+		"until=0000-01-01T23:00:00Z":                              "before the year 0000",
+		"until=0000-01-02T00:00:00Z&interval=day":                 "before the year 0000",
+		"since=0000-01-01T00:00:00Z&until=0000-01-01T00:00:00.1Z": `"until":"0000-01-01T01:00:00.000Z"`,
+		"since=9999-12-31T22:59:59Z&until=9999-12-31T23:59:59Z":   "after the year 9999",
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/manage/v0/activity/counts?"+query, http.NoBody))
+		if body := w.Body.String(); !strings.Contains(body, want) || (w.Code == http.StatusOK) != strings.HasPrefix(want, `"`) {
+			t.Errorf("%s: %d %s, want %s", query, w.Code, body, want)
+		}
+	}
+}
+
 // tenantKey is a principal with every scope in a tenant.
 type tenantKey atrium.TenantID
 

@@ -78,7 +78,14 @@ func (a *API) countEntries(ctx context.Context, who auth.Principal, r *rest.Requ
 	return rest.Response{Body: newEntryCounts(found)}, nil
 }
 
-// setPeriods sets the range of counts to whole periods. A range that is too long is a fault.
+// years are the first and the last time that RFC 3339 can express, in whole hours.
+var years = [2]atrium.Time{
+	atrium.At(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)),
+	atrium.At(time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC)),
+}
+
+// setPeriods sets the range of counts to whole periods. A range that is too long, or leaves
+// the years of RFC 3339, is a fault.
 func setPeriods(q *rest.Query, counts *atrium.CountQuery, since, until *atrium.Time, now time.Time) {
 	length, end := counts.Interval.Micros(), atrium.At(now)+1 // now is in the range
 	if until != nil {
@@ -90,6 +97,10 @@ func setPeriods(q *rest.Query, counts *atrium.CountQuery, since, until *atrium.T
 		counts.Since = start(*since, length)
 	}
 	switch most := counts.Interval.MaxPeriods(); {
+	case counts.Until > years[1]:
+		q.Fault("until", "must be earlier: its period ends after the year 9999")
+	case counts.Since < years[0]:
+		q.Fault("until", "must be later: the range without since begins before the year 0000")
 	case since != nil && until != nil && *since >= *until:
 		q.Fault("until", "must be after since")
 	case since != nil && counts.Until-counts.Since > atrium.Time(most)*length || counts.Until <= counts.Since:
