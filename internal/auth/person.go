@@ -21,6 +21,9 @@ type PersonStore interface {
 	// code is atrium.CodeNotFound if the mapping is no longer there.
 	SignInPerson(ctx context.Context, p atrium.Person, m atrium.GroupMapping, session atrium.Session, secretHash []byte, requestID string) (atrium.Session, error)
 
+	// UseOnce records that the thing with an unpredictable identifier is used. The error's code is atrium.CodeConflict if it was before.
+	UseOnce(ctx context.Context, id, requestID string) error
+
 	// GroupMapping returns a mapping of a tenant, or of operators for atrium.OperatorChain.
 	GroupMapping(ctx context.Context, tenant atrium.TenantID, id atrium.GroupMappingID) (atrium.GroupMapping, error)
 
@@ -84,6 +87,12 @@ func (p *People) Memberships(ctx context.Context, person atrium.Person, requestI
 		return nil, atrium.Errorf(atrium.CodeConflict, "Your groups have roles in too many tenants.")
 	}
 	return mappings, nil
+}
+
+// UseOnce records that a choice of a tenant, with an unpredictable identifier, is used. The error's code is atrium.CodeConflict if it
+// was before.
+func (p *People) UseOnce(ctx context.Context, id, requestID string) error {
+	return p.store.UseOnce(ctx, id, requestID)
 }
 
 // follow gives a user the role that the groups have now, "" for none.

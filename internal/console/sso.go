@@ -1,6 +1,7 @@
 package console
 
 import (
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -52,11 +53,12 @@ const (
 	choiceCookie = "-choice"
 )
 
-// choiceLife is how long a person may take to choose a tenant.
-const choiceLife = 5 * time.Minute
+// choiceLife is how long a person may take to choose a tenant. Until then, a person who has just lost a role can begin a session.
+const choiceLife = 2 * time.Minute
 
 // A choice is a person who must choose one of several tenants.
 type choice struct {
+	ID      string      `json:"i"` // it is used once
 	Subject string      `json:"s"`
 	Name    string      `json:"n"`
 	Of      [][2]string `json:"m"` // tenant and mapping, without their prefixes: a cookie has at most 4 KiB
@@ -145,7 +147,7 @@ func (c *Console) finishSSO(w http.ResponseWriter, r *http.Request) error {
 	case len(memberships) == 1:
 		return c.signInAs(w, r, person, memberships[0])
 	}
-	chosen := choice{Subject: person.Subject, Name: person.Name, Ends: atrium.At(c.Sessions.Now().Add(choiceLife))}
+	chosen := choice{ID: rand.Text(), Subject: person.Subject, Name: person.Name, Ends: atrium.At(c.Sessions.Now().Add(choiceLife))}
 	for _, m := range memberships {
 		tenant := m.TenantID
 		if tenant == "" {
@@ -195,10 +197,9 @@ type membership struct {
 }
 
 // openChoice returns the choice that the browser has, with the mappings that are still there.
-func (c *Console) openChoice(r *http.Request) (person atrium.Person, found []atrium.GroupMapping, err error) {
-	var chosen choice
+func (c *Console) openChoice(r *http.Request) (chosen choice, person atrium.Person, found []atrium.GroupMapping, err error) {
 	if !c.sealed(r, choiceCookie, &chosen) || chosen.Ends <= atrium.At(c.Sessions.Now()) {
-		return person, nil, &sso.Error{Reason: sso.Stale, Err: errors.New("the browser has no choice of a tenant, or it has expired")}
+		return chosen, person, nil, &sso.Error{Reason: sso.Stale, Err: errors.New("the browser has no choice of a tenant, or it has expired")}
 	}
 	person = atrium.Person{Issuer: c.SSO.Provider.Issuer(), Subject: chosen.Subject, Name: chosen.Name}
 	for _, of := range chosen.Of {
@@ -208,19 +209,19 @@ func (c *Console) openChoice(r *http.Request) (person atrium.Person, found []atr
 			continue
 		}
 		if err != nil {
-			return person, nil, err
+			return chosen, person, nil, err
 		}
 		found = append(found, m)
 	}
 	if len(found) == 0 {
-		return person, nil, &noRole{person, "the mappings were deleted"}
+		return chosen, person, nil, &noRole{person, "the mappings were deleted"}
 	}
-	return person, found, nil
+	return chosen, person, found, nil
 }
 
 // chooseTenant shows what a person may sign in to.
 func (c *Console) chooseTenant(w http.ResponseWriter, r *http.Request) error {
-	person, found, err := c.openChoice(r)
+	_, person, found, err := c.openChoice(r)
 	if err != nil {
 		return err
 	}
@@ -243,12 +244,19 @@ func (c *Console) signInToTenant(w http.ResponseWriter, r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
 		return formError(err)
 	}
-	person, found, err := c.openChoice(r)
+	chosen, person, found, err := c.openChoice(r)
 	if err != nil {
 		return err
 	}
 	for _, m := range found {
 		if string(m.ID) == r.PostForm.Get("as") {
+			err := c.SSO.People.UseOnce(r.Context(), chosen.ID, rest.ExchangeOf(w).RequestID)
+			if atrium.CodeOf(err) == atrium.CodeConflict {
+				err = &sso.Error{Reason: sso.Stale, Err: errors.New("this choice of a tenant was used before")}
+			}
+			if err != nil {
+				return err
+			}
 			if err := c.setSealed(w, r, choiceCookie, 0, nil); err != nil {
 				return err
 			}

@@ -81,7 +81,7 @@ func (r *Request) endHeavy() {
 // AcquireChange waits until the tenant of the request may run a write transaction; a large one
 // reads or writes much. The caller releases it after the transaction; after a long one, the tenant
 // pauses. It ends heavy work first, so that no request waits for one slot while it holds another.
-// The error's code is atrium.CodeUnavailable.
+// The error's code is atrium.CodeUnavailable, or that of Recheck.
 func (r *Request) AcquireChange(ctx context.Context, large bool) (release func(), err error) {
 	if r.limits == nil {
 		return func() {}, nil
@@ -90,7 +90,14 @@ func (r *Request) AcquireChange(ctx context.Context, large bool) (release func()
 	if r.stream != nil {
 		r.stream.pause() // until the next Write
 	}
-	return r.limits.AdmitChange(ctx, r.writer, r.tenant, large)
+	if release, err = r.limits.AdmitChange(ctx, r.writer, r.tenant, large); err != nil {
+		return nil, err
+	}
+	if err := r.Recheck(ctx); err != nil { // the wait may have been long
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 // AdmitChange is Request.AcquireChange for an open handler, which holds no slot for heavy work.

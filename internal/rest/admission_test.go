@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,6 +152,58 @@ func TestHeavyRequestDoesNotWaitForItself(t *testing.T) {
 				t.Errorf("%d slots are held", held)
 			}
 			release()
+		}
+	})
+}
+
+// A revokedKeys accepts every key until it is revoked.
+type revokedKeys struct{ revoked atomic.Bool }
+
+func (k *revokedKeys) Authenticate(ctx context.Context, from netip.Addr, key string) (auth.Principal, error) {
+	if k.revoked.Load() {
+		return auth.Principal{}, auth.Unauthenticated()
+	}
+	return tenantKeys{}.Authenticate(ctx, from, key)
+}
+
+func TestChangeThatHasWaitedIsRefusedIfItsKeyWasRevoked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2, Waiting: 1, Timeout: time.Minute})
+		keys := new(revokedKeys)
+		a := &API{Keys: keys, Log: slog.New(slog.DiscardHandler), Limits: Limits{LargeChanges: slots}}
+		h := a.Handler([]Route{{Method: http.MethodPost, Pattern: "/things", Scope: atrium.ScopeManage, Handle: func(ctx context.Context, who auth.Principal, r *Request) (Response, error) {
+			release, err := r.NewChange(who).Admit(ctx, true)
+			if err != nil {
+				return Response{}, err
+			}
+			release()
+			return NoContent, nil
+		}}}, nil)
+		ask := func() int {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/things", http.NoBody)
+			r.Header.Set("X-API-Key", "a")
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		if status := ask(); status != http.StatusNoContent {
+			t.Fatal(status)
+		}
+		who, err := keys.Authenticate(t.Context(), netip.Addr{}, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := slots.Acquire(t.Context(), who.TenantID); err != nil { // the share of the tenant
+			t.Fatal(err)
+		}
+		var status int
+		var waiting sync.WaitGroup
+		waiting.Go(func() { status = ask() })
+		synctest.Wait()
+		keys.revoked.Store(true)
+		slots.Release(who.TenantID)
+		waiting.Wait()
+		if status != http.StatusUnauthorized || slots.Held() != 0 {
+			t.Errorf("status %d, %d slots are held", status, slots.Held())
 		}
 	})
 }

@@ -212,12 +212,24 @@ func TestAPersonOfSeveralTenantsChooses(t *testing.T) {
 		if a := d.visit(http.MethodPost, "/console/login/tenant", url.Values{"as": {string(own.ID)}}); a.StatusCode != http.StatusBadRequest || d.signedIn() {
 			t.Errorf("a mapping that was deleted during the choice: %s", a.Status)
 		}
+		at, err := url.Parse(d.base + "/console/login/tenant")
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := d.browser.Jar.Cookies(at) // by a browser that does not forget the choice
 		d.visit(http.MethodPost, "/console/login/tenant", url.Values{"as": {string(other.ID)}})
 		if users := d.users(); !d.signedIn() || len(users) != 1 || users[0].TenantID != s.tenants[1] || users[0].Role != atrium.RoleAdmin {
 			t.Errorf("signed in %v as %+v", d.signedIn(), users)
 		}
 		if a := d.visit(http.MethodPost, "/console/login/tenant", url.Values{"as": {string(root.ID)}}); a.StatusCode != http.StatusBadRequest {
 			t.Errorf("the browser keeps the choice: %s", a.Status)
+		}
+		for _, as := range []atrium.GroupMapping{root, other} {
+			d.restart()
+			d.browser.Jar.SetCookies(at, kept)
+			if a := d.visit(http.MethodPost, "/console/login/tenant", url.Values{"as": {string(as.ID)}}); a.StatusCode != http.StatusBadRequest || d.signedIn() {
+				t.Errorf("the choice was used again: %s", a.Status)
+			}
 		}
 		d.restart()
 		d.signIn()

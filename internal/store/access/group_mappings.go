@@ -165,3 +165,14 @@ func (s *Store) SignInPerson(ctx context.Context, p atrium.Person, m atrium.Grou
 	})
 	return made, err
 }
+
+// UseOnce records that the thing with an unpredictable identifier is used, for a day. Its error's code is atrium.CodeConflict if it was
+// used before, on any node, or if it is not known whether it is used now.
+func (s *Store) UseOnce(ctx context.Context, id, requestID string) error {
+	c := atrium.Change{TenantID: atrium.OperatorChain, RequestID: requestID, IdempotencyKey: "once " + id, Fingerprint: []byte("once")}
+	_, used, err := kernel.Mutate(ctx, s.db, c, func(*kernel.Mutation) (struct{}, error) { return struct{}{}, nil })
+	if err == nil && used {
+		err = atrium.Errorf(atrium.CodeConflict, "It was used before.")
+	}
+	return err
+}

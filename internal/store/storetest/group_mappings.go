@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ var groupMappings = []guarantee{
 	{concurrent + "the first sign-in of a person creates one user, however many browsers begin at once, and later ones update it", personSignsIn},
 	{"a sign-in with a new role ends the other sessions, and one without its mapping is refused", personLosesRole},
 	{"a person does not sign in above the maximum number of users", personBounded},
+	{concurrent + "what is used once is used by one of several requests, on any node", usedOnce},
 	{"users and mappings of a tenant that is being deleted are not found by their issuer", deletedMappings},
 }
 
@@ -145,6 +148,33 @@ func mappingsOfOthers(t *testing.T, e *env) {
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("groups %v of %s: %v, %v, want %v", c.groups, c.issuer, got, err, c.want)
 		}
+	}
+}
+
+func usedOnce(t *testing.T, e *env) {
+	id, other := string(atrium.NewID[atrium.RequestID]()), e.node()
+	var used atomic.Int64
+	var all sync.WaitGroup
+	for i := range 8 {
+		node := e
+		if i%2 == 1 {
+			node = other
+		}
+		all.Go(func() {
+			switch err := node.UseOnce(t.Context(), id, "req_1"); {
+			case err == nil:
+				used.Add(1)
+			case atrium.CodeOf(err) != atrium.CodeConflict:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := used.Load(); n != 1 {
+		t.Errorf("it was used %d times", n)
+	}
+	if err := other.UseOnce(t.Context(), id+"x", "req_1"); err != nil {
+		t.Errorf("another thing: %v", err)
 	}
 }
 
