@@ -297,7 +297,7 @@ func (c *Console) createPage(r *request) error {
 		if err := json.Unmarshal(a.body, &made); err != nil {
 			return err
 		}
-		brandID = made.BrandID
+		brandID, r.kept = made.BrandID, "The brand was created, the page was not."
 	}
 	a, err := r.call(call{method: http.MethodPost, path: "/pages", body: map[string]any{"brandId": brandID, "name": r.form("name"), "title": r.form("title")}})
 	if err != nil {

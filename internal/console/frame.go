@@ -102,7 +102,7 @@ func (r *request) frame(title string) frame {
 	f := frame{Title: title, User: r.user, Done: done[r.http.URL.Query().Get("done")], request: r}
 	f.Tenant.TenantID = r.tenant
 	if r.refused != nil {
-		f.Refused = &failure{}
+		f.Refused = &failure{Kept: r.kept}
 		if e, ok := asError(r.refused); ok {
 			f.Refused.Detail, f.Refused.Faults = e.Detail, e.Faults
 		}
@@ -302,6 +302,7 @@ func send(w http.ResponseWriter, status int, page []byte) {
 type failure struct {
 	Title, Detail, RequestID string
 	Faults                   []atrium.Fault
+	Kept                     string // what was changed nevertheless; "" for nothing
 }
 
 // fail shows an error as a page of the tenant.

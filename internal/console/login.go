@@ -64,6 +64,10 @@ type loginForm struct {
 	RequestID string // of the error; "" for none
 	SSO       string // the label of the identity provider; "" for none
 	SSOPath   string // begins a sign-in through it
+
+	// Former is the user who is signed in with this browser, and whose session ends with the next sign-in; nil for none.
+	Former       *atrium.User
+	FormerTenant string // its name; "" for operators
 }
 
 // loginForm returns the content of the sign-in page.
@@ -78,7 +82,13 @@ func (c *Console) loginForm(token, problem string) loginForm {
 // loginPage shows a button that uses the login link in the URL. It does not use the link itself: programs
 // that check links in messages would.
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
-	f := frame{Title: "Sign in", Done: done[r.URL.Query().Get("done")], Content: c.loginForm(r.URL.Query().Get("token"), "")}
+	form := c.loginForm(r.URL.Query().Get("token"), "")
+	if former := c.sessionToken(r); former != "" && form.Token != "" { // the link may be one of somebody else
+		if session, user, err := c.Sessions.User(r.Context(), former); err == nil {
+			form.Former, form.FormerTenant = &user, session.TenantName
+		}
+	}
+	f := frame{Title: "Sign in", Done: done[r.URL.Query().Get("done")], Content: form}
 	if err := render(w, http.StatusOK, "login", f); err != nil {
 		showError(w, frame{}, err)
 	}
@@ -117,6 +127,7 @@ func (c *Console) beginSession(w http.ResponseWriter, r *http.Request, token str
 		}
 	}
 	c.setCookie(w, r, token)
+	c.visitors.remember(token)
 	http.Redirect(w, r, prefix, http.StatusSeeOther)
 	return nil
 }

@@ -94,6 +94,10 @@ func (c *Console) updateProspect(r *request) error {
 
 // createProspect creates a prospect and links it to the account in the path.
 func (c *Console) createProspect(r *request) error {
+	account := r.http.PathValue("account_id")
+	if _, err := r.get(&struct{}{}, "/accounts/"+url.PathEscape(account), nil); err != nil { // before the prospect is stored
+		return err
+	}
 	body := map[string]any{}
 	for _, f := range (prospect{}).Fields() {
 		if value := r.form(f.Name); value != "" {
@@ -108,8 +112,8 @@ func (c *Console) createProspect(r *request) error {
 	if err := json.Unmarshal(a.body, &made); err != nil {
 		return err
 	}
-	account := r.http.PathValue("account_id")
 	if _, err := r.call(call{method: http.MethodPut, path: "/accounts/" + url.PathEscape(account) + "/prospects/" + string(made.ProspectID)}); err != nil {
+		r.kept = "The prospect was created, but not linked to the account."
 		return err
 	}
 	return r.redirect(r.path("accounts", account), "prospect")

@@ -35,6 +35,7 @@ type request struct {
 
 	refused  error  // why the change that the request asks for was refused, if the page shows its form again
 	formPath string // of the refused form, with its parameters
+	kept     string // what was changed before that; "" for nothing
 }
 
 // A page handles a request of a signed-in user. An error is shown as a page.

@@ -47,3 +47,22 @@ func TestShortcutsAreShown(t *testing.T) {
 		})
 	}
 }
+
+// A second click before the response has arrived does not send the form again.
+func TestADoubleClickSendsAFormOnce(t *testing.T) {
+	o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))
+	b := newTab(t, newBrowser(t), o.base, views()[0])
+	b.signIn(o, atrium.RoleAdmin)
+	b.open("/console/" + string(o.tenant) + "/brands")
+	const twice = `(() => {
+		const form = document.querySelector('main form[action$="/brands"]'), prevented = []
+		form.addEventListener('submit', event => { prevented.push(event.defaultPrevented); event.preventDefault() })
+		form.querySelector('[name=name]').value = 'New'
+		form.requestSubmit()
+		form.requestSubmit()
+		return prevented.join()
+	})()`
+	if got := get[string](b, twice); got != "false,true" {
+		t.Errorf("prevented: %s", got)
+	}
+}

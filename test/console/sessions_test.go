@@ -105,6 +105,10 @@ func TestASignInBeginsANewSession(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t
 		attacker, victim := s.signIn(atrium.RoleViewer), s.link(s.tenants[0], s.user(s.tenants[0], atrium.RoleAdmin))
+		if page := "/console/login?token=" + victim; !strings.Contains(s.ask(http.MethodGet, page, nil, attacker).body, "The link ends that session") ||
+			strings.Contains(s.ask(http.MethodGet, page, nil).body, "session") || strings.Contains(s.ask(http.MethodGet, "/console/login", nil, attacker).body, "session") {
+			t.Error("the page of a link does not say that somebody is signed in, or says so without reason")
+		}
 		a := s.ask(http.MethodPost, "/console/login", url.Values{"token": {victim}}, attacker)
 		if a.StatusCode != http.StatusSeeOther || "Cookie: "+a.Cookies()[0].Name+"="+a.Cookies()[0].Value == attacker {
 			t.Errorf("the sign-in kept the session of the browser: %s %v", a.Status, a.Cookies())

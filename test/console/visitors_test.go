@@ -18,9 +18,6 @@ func TestUsersAreServedAlthoughTheirAddressHasSentTooManyRequests(t *testing.T) 
 		s.t = t
 		s.serve(func(c *app.Config) { c.Settings.AnonymousRate = config.Rate{Count: 5, Window: time.Hour} })
 		cookie, page := s.signIn(atrium.RoleViewer), "/console/"+string(s.tenants[0])+"/accounts"
-		if a := s.ask(http.MethodGet, page, nil, cookie); a.StatusCode != http.StatusOK {
-			t.Fatalf("before: %s", a.Status)
-		}
 		for range 5 {
 			if a := s.ask(http.MethodGet, "/console/login", nil); a.StatusCode != http.StatusOK {
 				t.Fatalf("a visitor: %s", a.Status)
@@ -55,6 +52,27 @@ func TestUsersAreServedAlthoughTheirAddressHasSentTooManyRequests(t *testing.T) 
 		}
 		if a := s.ask(http.MethodGet, page, nil, cookie); a.StatusCode != http.StatusTooManyRequests {
 			t.Errorf("once more: %s", a.Status)
+		}
+	})
+}
+
+func TestRefusedFormsSayWhatWasChangedNevertheless(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, own := s.signIn(atrium.RoleAdmin), "/console/"+string(s.tenants[0])
+		before := s.changes()
+		a := s.ask(http.MethodPost, own+"/accounts/account_00000000000000000000000000/prospects", url.Values{"firstName": {"Jane"}}, cookie)
+		if a.StatusCode != http.StatusNotFound || s.changes() != before {
+			t.Errorf("a prospect of an account that does not exist: %s, %d changes\n%s", a.Status, s.changes()-before, a.body)
+		}
+		a = s.ask(http.MethodPost, own+"/pages", url.Values{"brandName": {"First"}, "name": {strings.Repeat("a", 300)}, "title": {"Title"}}, cookie)
+		if a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "The brand was created, the page was not.") || strings.Contains(a.body, "Nothing was changed") ||
+			!strings.Contains(a.body, ">First</option>") || strings.Contains(a.body, "brandName") {
+			t.Errorf("a page with a name that is too long, of a new brand: %s\n%s", a.Status, a.body)
+		}
+		a = s.ask(http.MethodPost, own+"/pages", url.Values{"name": {"Name"}, "title": {"Title"}}, cookie)
+		if a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "Nothing was changed") {
+			t.Errorf("a page without a brand: %s\n%s", a.Status, a.body)
 		}
 	})
 }

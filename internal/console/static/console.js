@@ -63,6 +63,16 @@ for (const question of document.querySelectorAll('input[name=question]')) {
   })
 }
 
+// A double click sends a form once.
+for (const form of document.querySelectorAll('form[method=post]')) {
+  form.addEventListener('submit', event => {
+    if (event.defaultPrevented) return
+    if (form.dataset.sent) return event.preventDefault()
+    form.dataset.sent = 'true'
+    setTimeout(() => { delete form.dataset.sent }, 2000)
+  })
+}
+
 // The fields of a form have times in UTC: show them in the zone of the browser, and send them in UTC.
 const two = number => String(number).padStart(2, '0')
 const inZone = at => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}T${two(at.getHours())}:${two(at.getMinutes())}`
