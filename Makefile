@@ -6,6 +6,7 @@ BIN := bin
 BINARY ?= $(BIN)/atrium
 TOOLS := $(GO) tool -modfile=tools/go.mod
 export CGO_ENABLED ?= 0
+export GOFLAGS := -trimpath $(GOFLAGS) # also for tests, so that they share the packages of the build
 
 .PHONY: help
 help: ## List the targets
@@ -13,7 +14,7 @@ help: ## List the targets
 
 .PHONY: build
 build: ## Build the static binary bin/atrium
-	$(GO) build -trimpath -buildvcs=auto -ldflags='-s -w' -o $(BINARY) ./cmd/atrium
+	$(GO) build -buildvcs=auto -ldflags='-s -w' -o $(BINARY) ./cmd/atrium
 
 .PHONY: run
 run: build ## Build and start the service with a demo tenant; prints an API key and example commands
@@ -33,7 +34,7 @@ test: prepare ## Run the tests on SQLite and PostgreSQL with fixed random seeds
 .PHONY: test-all
 test-all: prepare lint-prepare ## Run all tests: also all PostgreSQL configurations, browsers, fuzzing, generated clients, the Terraform provider, and the tests of bench and the tools
 	scripts/test -all
-	$(MAKE) --no-print-directory -j 2 --output-sync=target fuzz test-terraform test-modules FUZZTIME=1s
+	$(MAKE) --no-print-directory -j 2 --output-sync=target fuzz test-terraform test-modules FUZZTIME=300x
 
 .PHONY: test-modules
 test-modules: ## Run the tests of the benchmarks, the examples with generated clients, and the tools
@@ -68,7 +69,7 @@ prepare: ## Install the test dependencies: a C compiler for the race detector, a
 
 FUZZTIME ?= 1m
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (1m); KEEP=1 keeps the generated corpus
+fuzz: ## Run every fuzz target for FUZZTIME (1m), or for some inputs (300x); KEEP=1 keeps the generated corpus
 	@KEEP=$(KEEP) scripts/fuzz $(FUZZTIME)
 
 .PHONY: lint-prepare
@@ -124,7 +125,7 @@ soak: prepare ## Load both engines for SOAK (1h) with random faults, and audit t
 
 .PHONY: bench
 bench: build prepare ## Compare the API with bare net/http, the databases without Atrium, pgbench and PocketBase, and write docs/performance.md. With CITUS_URL, also measure requests on that cluster
-	cd bench/pocketbase && CGO_ENABLED=0 $(GO) build -trimpath -o ../../$(BIN)/pocketbase .
+	cd bench/pocketbase && CGO_ENABLED=0 $(GO) build -o ../../$(BIN)/pocketbase .
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -pocketbase ../$(BIN)/pocketbase -page ../docs/performance.md $(BENCH)
 	$(if $(CITUS_URL),cd bench && $(GO) run ./citus -atrium ../$(BIN)/atrium -url '$(CITUS_URL)')
 

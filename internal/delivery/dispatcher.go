@@ -53,6 +53,13 @@ func (t *tenantDeliveries) turn(now time.Time, interval time.Duration, body int)
 	return t.next.Sub(now)
 }
 
+// charge makes the next requests of a tenant wait as after n of them.
+func (t *tenantDeliveries) charge(n int, interval time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next = t.next.Add(time.Duration(n) * interval)
+}
+
 // others reports whether others than a tenant have deliveries, or use the process otherwise.
 func (d *Dispatcher) others(tenant atrium.TenantID) bool {
 	d.mu.Lock()

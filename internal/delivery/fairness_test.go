@@ -128,4 +128,8 @@ func TestRequestsOfATenantBeginAtARate(t *testing.T) {
 	if wait := d.turn(now.Add(2*time.Hour), interval, (maxBurst+9)*bytesPerRequest); wait != 10*interval {
 		t.Errorf("a request with a large body waits for %v", wait)
 	}
+	d.charge(handshakeRequests, interval)
+	if wait := d.turn(now.Add(2*time.Hour), interval, 0); wait != (10+handshakeRequests+1)*interval {
+		t.Errorf("after a TLS handshake, a request waits for %v", wait)
+	}
 }

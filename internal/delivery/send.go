@@ -135,7 +135,13 @@ func (s *session) send(it *item, e webhook.Endpoint) {
 		return
 	}
 	it.began = s.config.Store.Now()
+	if s.config.AcquireHeavy != nil {
+		e.AcquireHeavy = func(ctx context.Context) (func(), error) { return s.config.AcquireHeavy(ctx, s.lease.TenantID) }
+	}
 	it.attempt = s.config.Sender.Send(s.ctx, e, webhook.Message{ID: string(it.delivery.EventID), Body: it.body}, it.began)
+	if it.attempt.Handshake && s.others(s.lease.TenantID) {
+		s.tenant.charge(handshakeRequests, requestInterval)
+	}
 }
 
 // took handles the result of an item.

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -151,5 +152,55 @@ func TestNameThatHasNoAddress(t *testing.T) {
 	a := newTestSender(t, Config{Resolver: resolver}).Send(t.Context(), endpoint("https://none.example"), message, time.Now())
 	if a.Failure != DNS || a.Result != Retry || a.Detail == "" {
 		t.Errorf("%+v", a)
+	}
+}
+
+func TestNameWithTooManyAddressesIsNotResolved(t *testing.T) {
+	var called atomic.Int32
+	port := listenOn(t, "127.0.0.1:0", &called)
+	for n, failure := range map[int]Failure{maxRecords: NoFailure, maxRecords + 1: DNS} {
+		resolver := newDNS(t, func(string) (all []netip.Addr) {
+			for range n {
+				all = append(all, netip.MustParseAddr("127.0.0.1"))
+			}
+			return all
+		})
+		a := newTestSender(t, Config{Resolver: resolver, Allow: loopback}).Send(t.Context(), endpoint("http://many.example:"+port), message, time.Now())
+		if a.Failure != failure {
+			t.Errorf("%d addresses: %+v", n, a)
+		}
+	}
+}
+
+func TestLargeResponsesOfNameServersAreNotRead(t *testing.T) {
+	header := func(answers byte) string { return "\x10\x00" + "idflqd\x00" + string([]byte{answers}) }
+	for name, c := range map[string]struct {
+		sent string
+		ok   bool
+	}{
+		"small":            {header(maxRecords) + strings.Repeat("x", 1000), true},
+		"many records":     {header(maxRecords+1) + strings.Repeat("x", 1000), false},
+		"large":            {header(1) + strings.Repeat("x", maxDNS-10), true},
+		"larger":           {header(1) + strings.Repeat("x", maxDNS-9), false},
+		"less than a head": {"\x10\x00", true},
+	} {
+		for _, chunk := range []int{1, 7, maxDNS} {
+			client, server := net.Pipe()
+			go func() {
+				for sent := c.sent; sent != ""; {
+					n := min(chunk, len(sent))
+					if _, err := server.Write([]byte(sent[:n])); err != nil {
+						break
+					}
+					sent = sent[n:]
+				}
+				_ = server.Close()
+			}()
+			read, err := io.ReadAll(&streamDNS{Conn: client})
+			_ = client.Close()
+			if (err == nil) != c.ok || c.ok && string(read) != c.sent {
+				t.Errorf("%s in chunks of %d: %d bytes, %v", name, chunk, len(read), err)
+			}
+		}
 	}
 }

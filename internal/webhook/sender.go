@@ -13,7 +13,6 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -76,28 +75,16 @@ func (t byScheme) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.plain.RoundTrip(r)
 }
 
-// errBlocked is the error of a connection to an address that may not be called.
-var errBlocked = errors.New("the address may not be called")
-
-// newTransport returns a transport that connects only to the addresses that may be called. It checks each address
-// when it connects, after the name was resolved: a name that was harmless before can resolve to another address
-// now. It uses HTTP/1.1, so that what an endpoint does to a connection concerns one message, and no proxy, which
-// would resolve the name itself.
+// newTransport returns a transport that connects only to the addresses that may be called. It uses HTTP/1.1, so that what an
+// endpoint does to a connection concerns one message, and no proxy, which would resolve the name itself.
 func newTransport(c Config, may func(netip.Addr, []netip.Prefix) bool) *http.Transport {
-	dialer := &net.Dialer{
-		Timeout: c.Timeout, Resolver: c.Resolver,
-		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-			to, err := netip.ParseAddrPort(address)
-			if err != nil || !may(to.Addr(), c.Allow) {
-				return errBlocked
-			}
-			return nil
-		},
-	}
+	dialer := newDialer(c, may)
 	t := &http.Transport{
-		DialContext:     dialer.DialContext,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
-		MaxIdleConns:    idleConnections, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
+		DialContext: dialer.DialContext,
+		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return dialTLS(ctx, dialer, address, c.RootCAs)
+		},
+		MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
 		MaxResponseHeaderBytes: maxResponse,
 		DisableCompression:     true, // a small response could become a large one
 		Protocols:              new(http.Protocols),
@@ -117,9 +104,13 @@ func (s *Sender) Send(ctx context.Context, e Endpoint, m Message, now time.Time)
 	}
 	limited, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	var handshakeFailed atomic.Bool
+	if e.AcquireHeavy != nil {
+		limited = context.WithValue(limited, heavyKey{}, e.AcquireHeavy)
+	}
+	var handshake, handshakeFailed atomic.Bool
 	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
-		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { handshakeFailed.Store(err != nil) },
+		TLSHandshakeStart: func() { handshake.Store(true) },
+		TLSHandshakeDone:  func(_ tls.ConnectionState, err error) { handshakeFailed.Store(err != nil) },
 	})
 	start := time.Now()
 	r, err := http.NewRequestWithContext(traced, http.MethodPost, e.URL, bytes.NewReader(m.Body))
@@ -129,12 +120,15 @@ func (s *Sender) Send(ctx context.Context, e Endpoint, m Message, now time.Time)
 	s.setHeaders(r, &e, &m, now)
 	response, err := s.client.Do(r)
 	if err != nil {
-		if ctx.Err() != nil {
-			return Attempt{Result: Canceled, Duration: time.Since(start), Cause: err}
+		a := failed(failureOf(err, handshakeFailed.Load()), err, time.Since(start))
+		if ctx.Err() != nil || errors.Is(err, errBusy) {
+			a = Attempt{Result: Canceled, Duration: a.Duration, Cause: err}
 		}
-		return failed(failureOf(err, handshakeFailed.Load()), err, time.Since(start))
+		a.Handshake = handshake.Load()
+		return a
 	}
 	a := resultOf(response, now)
+	a.Handshake = handshake.Load()
 	if response.StatusCode != http.StatusSwitchingProtocols { // its body is the connection, which no timeout ends
 		// Whatever the body does, the status has decided. An endpoint that sends its body slowly does not occupy
 		// its caller for the whole timeout.

@@ -1,11 +1,15 @@
 package webhook
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
 	"io"
 	"log"
 	"math/big"
@@ -79,6 +83,109 @@ func TestTLSFaults(t *testing.T) {
 				t.Errorf("%+v after %d requests", a, called.Load())
 			}
 		})
+	}
+}
+
+// An authority issues certificates in a test.
+type authority struct {
+	t           *testing.T
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t}
+	return a.issue("root", true)
+}
+
+// issue returns an authority with a certificate of this one, or with one that it has signed itself.
+func (a *authority) issue(name string, ca bool) *authority {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	of := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		Subject: pkix.Name{CommonName: name}, IsCA: ca, BasicConstraintsValid: true,
+	}
+	if !ca {
+		of.DNSNames = []string{name}
+	}
+	parent, signer := a.certificate, a.key
+	if parent == nil {
+		parent, signer = of, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, of, parent, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return &authority{a.t, parsed, key}
+}
+
+func TestCertificatesAreVerifiedInLinearTime(t *testing.T) {
+	root := newAuthority(t)
+	roots := x509.NewCertPool()
+	roots.AddCert(root.certificate)
+	first, second := root.issue("intermediate", true), root.issue("intermediate", true)
+	lower := first.issue("lower", true)
+	var others []*x509.Certificate
+	for i := range maxCertificates {
+		others = append(others, root.issue(fmt.Sprint("other", i), true).certificate)
+	}
+	leaf := lower.issue("good.example", false).certificate
+	chain := func(all ...*x509.Certificate) []*x509.Certificate { return all }
+	for name, c := range map[string]struct {
+		chain []*x509.Certificate
+		host  string
+		fault string
+	}{
+		"in order":                            {chain(leaf, lower.certificate, first.certificate), "good.example", ""},
+		"in another order, with the root":     {chain(leaf, root.certificate, first.certificate, lower.certificate), "good.example", ""},
+		"with as many as allowed":             {append(chain(leaf, lower.certificate, first.certificate), others[:maxCertificates-3]...), "good.example", ""},
+		"with too many":                       {append(chain(leaf, lower.certificate, first.certificate), others[:maxCertificates-2]...), "good.example", "more than 10 certificates"},
+		"with the same name after it":         {chain(leaf, lower.certificate, first.certificate, second.certificate), "good.example", ""},
+		"with the same name before it":        {chain(leaf, lower.certificate, second.certificate, first.certificate), "good.example", "unknown authority"},
+		"without an intermediate":             {chain(leaf, lower.certificate), "good.example", "unknown authority"},
+		"of another name":                     {chain(leaf, lower.certificate, first.certificate), "bad.example", "not bad.example"},
+		"of an authority that is no server's": {chain(first.certificate), "intermediate", "Common Name"},
+	} {
+		err := verify(c.chain, c.host, roots)
+		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); (err != nil) != (c.fault != "") || err != nil && (!ok || !strings.Contains(err.Error(), c.fault)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestHandshakeIsHeavyWork(t *testing.T) {
+	now := time.Now()
+	certificate, trusted := certificateFor(t, "good.example", now.Add(-time.Hour), now.Add(time.Hour))
+	resolver := newDNS(t, func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	s := newTestSender(t, Config{Allow: loopback, Resolver: resolver, RootCAs: trusted})
+	e := endpoint("https://good.example:" + port)
+	var acquired, released int
+	var busy error
+	e.AcquireHeavy = func(context.Context) (func(), error) { acquired++; return func() { released++ }, busy }
+	for i := range 2 {
+		if a := s.Send(t.Context(), e, message, time.Now()); a.Result != Succeeded || a.Handshake != (i == 0) || acquired != 1 || released != 1 {
+			t.Errorf("request %d: %+v, acquired %d, released %d", i, a, acquired, released)
+		}
+	}
+	s.Close()
+	busy = errors.New("busy")
+	if a := s.Send(t.Context(), e, message, time.Now()); a.Result != Canceled || !a.Handshake || acquired != 2 || released != 1 {
+		t.Errorf("without a processor: %+v, acquired %d, released %d", a, acquired, released)
 	}
 }
 

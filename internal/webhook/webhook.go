@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"context"
 	"time"
 )
 
@@ -26,6 +27,10 @@ type Endpoint struct {
 	Format  Format
 	Secrets [][]byte // the keys of signatures, newest first; at least one
 	Headers []Header // of the tenant, added to each request; see CheckHeaders
+
+	// AcquireHeavy waits until the tenant may use a processor: verifying the certificates of an endpoint costs more than a small request.
+	// If it fails, the attempt is Canceled. nil for no limit.
+	AcquireHeavy func(context.Context) (release func(), err error)
 }
 
 // A Header is a header field.
@@ -82,6 +87,7 @@ type Attempt struct {
 	Detail       string        // of the failure, for the tenant: it has no address that the tenant did not choose
 	ResponseHead []byte        // the first MaxResponseHead bytes of the body, as they were received
 	RetryAfter   time.Duration // that the endpoint asked for, up to MaxRetryAfter; 0 for none
+	Handshake    bool          // a TLS handshake was begun
 	Cause        error         // of the failure, for logs only: it may name addresses of the network; may be nil
 }
 
