@@ -69,7 +69,9 @@ func webhooks() group {
 			columns: slices.Concat(webhookColumns[:5], []column{{"BEHIND", "progress.behind"}, {"FAILING SINCE", "progress.failingSince"}, {"LOST", "progress.lost"}}),
 		},
 		{
-			use: "show WEBHOOK_ID", short: "Show a webhook without its secret", method: http.MethodGet, path: path, layout: layoutDetails, columns: webhookDetails,
+			use: "show WEBHOOK_ID", short: "Show a webhook without its secret",
+			long:   "How many events it is behind, and since when it fails, is in \"atrium webhooks list\".",
+			method: http.MethodGet, path: path, layout: layoutDetails, columns: webhookDetails,
 		},
 		{
 			use: "create", short: "Create a webhook",
