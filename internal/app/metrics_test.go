@@ -287,7 +287,7 @@ func TestMetricsReportNotReadyWithoutADatabase(t *testing.T) {
 func TestMetricsHaveTheLastSuccessOfEachJob(t *testing.T) {
 	s := start(t)
 	text := s.scrape(t)
-	for _, job := range []string{"activity", "activity-sweep", "counts", "delivery-expiry", "erasures", "event-expiry", "events", "key-expiry", "person-erasures", "quarantine-expiry", "request-log", "request-log-expiry", "requests", "retention", "schedules", "secret-keys", "sessions", "tenant-deletions", "tombstones", "upgrade"} {
+	for _, job := range []string{"activity", "activity-sweep", "attention", "counts", "delivery-expiry", "erasures", "event-expiry", "events", "key-expiry", "person-erasures", "quarantine-expiry", "request-log", "request-log-expiry", "requests", "retention", "schedules", "secret-keys", "sessions", "tenant-deletions", "tombstones", "upgrade"} {
 		m := regexp.MustCompile(`\natrium_job_last_success_timestamp_seconds\{name="` + job + `"\} (\S+)\n`).FindStringSubmatch(text)
 		if m == nil {
 			t.Fatalf("no metric for %s", job)

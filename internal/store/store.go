@@ -70,6 +70,8 @@ type Store struct {
 	*eventStore
 	*webhookStore
 	*receiverStore
+
+	attention attentionCount
 }
 
 // An Observer receives events of the database; see engine.Observer.

@@ -21,6 +21,7 @@ var quarantines = []guarantee{
 	{"all deliveries of a receiver in quarantine are discarded in bounded transactions", quarantineDiscarded},
 	{"the quarantine of a tenant is bounded in deliveries and bytes", quarantineBounded},
 	{"deliveries that were in quarantine for too long are deleted, and recorded", quarantineExpires},
+	{"failing and disabled webhooks and deliveries in quarantine of all tenants are counted", attentionCounted},
 	{"an erasure of a person deletes deliveries in quarantine by their texts", quarantineErased},
 	{"a check of an erasure has each delivery in quarantine once", quarantineChecked},
 }
@@ -283,6 +284,44 @@ func quarantineDiscarded(t *testing.T, e *env) {
 	_, _, err = e.DiscardQuarantine(t.Context(), e.change(), atrium.NewID[atrium.ReceiverID](), atrium.QuarantineFilter{})
 	wantCode(t, err, atrium.CodeNotFound)
 	e.wantTotals(t)
+}
+
+func attentionCounted(t *testing.T, e *env) {
+	e = e.fresh(t)
+	other := e.as(e.newTenant(t))
+	count := func(want store.Attention) {
+		t.Helper()
+		for next := atrium.TenantID(""); ; {
+			var err error
+			if next, err = e.CountAttention(t.Context(), next); err != nil {
+				t.Fatal(err)
+			}
+			if next == "" {
+				break
+			}
+		}
+		if got := e.Attention(); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if got := e.Attention(); got != (store.Attention{}) {
+		t.Errorf("before the first count: %+v", got)
+	}
+	count(store.Attention{})
+	for _, tenant := range []*env{e, other} {
+		receiver := tenant.newReceiver(t, nil)
+		tenant.quarantine(t, receiver, "{}")
+		tenant.quarantine(t, receiver, "{}")
+		for _, disabled := range []atrium.DisabledReason{"", atrium.DisabledByFailures, atrium.DisabledByGone, atrium.DisabledByOperator, atrium.DisabledByCopy} {
+			w := tenant.newWebhook(t, nil)
+			tenant.sql(t, "UPDATE webhooks SET failing_since = 1 WHERE tenant_id = $1 AND webhook_id = $2", storedID(tenant.tenant), storedID(w.ID))
+			if disabled != "" {
+				tenant.sql(t, "UPDATE webhooks SET disabled_reason = $1 WHERE tenant_id = $2 AND webhook_id = $3", string(disabled), storedID(tenant.tenant), storedID(w.ID))
+			}
+		}
+		tenant.newWebhook(t, nil) // does not fail
+	}
+	count(store.Attention{FailingWebhooks: 2, DisabledWebhooks: 4, Quarantined: 4})
 }
 
 func quarantineBounded(t *testing.T, e *env) {
