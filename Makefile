@@ -78,9 +78,7 @@ lint-prepare: ## Install Node.js for the OpenAPI linter and TypeScript clients
 
 .PHONY: lint
 lint: lint-prepare ## Lint the code, its formatting and the OpenAPI documents
-	$(GO) vet ./...
-	$(GO) vet -tags citus,release,exhaustive ./...
-	$(TOOLS) golangci-lint run --build-tags exhaustive ./...
+	$(TOOLS) golangci-lint run --build-tags citus,exhaustive,litestream,release ./... # with go vet
 	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_NOTIFICATIONS=true \
 		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml api/manage.yaml api/content.yaml api/receive.yaml api/events.yaml
 
