@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // What an endpoint, and the name server of its domain, can make a connection cost.
@@ -19,8 +21,17 @@ const (
 	maxRecords = 32
 	maxDNS     = 4 << 10 // bytes of a response over TCP
 
+	// maxHandshake is how much of an endpoint is read in a TLS handshake. Certificates are parsed before they can be counted, and
+	// crypto/tls takes 256 KiB of them, which can occupy 13 MB. Usual are 3 to 6 KiB.
+	maxHandshake = 32 << 10
+
 	// maxCertificates is the maximum number of certificates of an endpoint. Usual are two to four.
 	maxCertificates = 10
+
+	// maxConnections is the maximum number of connections to one host and port, with those that are being made.
+	maxConnections = 32
+
+	spareTime = time.Second // for a connection that its request no longer needs
 )
 
 // errBlocked is the error of a connection to an address that may not be called.
@@ -44,25 +55,45 @@ func newDialer(c Config, may func(netip.Addr, []netip.Prefix) bool) *net.Dialer 
 	}
 }
 
-// heavyKey is the key of Endpoint.AcquireHeavy in a context.
-type heavyKey struct{}
+// A dialing is what a connection needs of the request for which it is made. The transport's context has its values, but does not
+// end with the request.
+type dialing struct {
+	request context.Context
+	acquire func(context.Context) (release func(), err error) // Endpoint.AcquireHeavy
+	began   func()                                            // is called before the handshake
+	failed  func()                                            // is called after a handshake that failed
+}
 
-// dialTLS connects without a handshake, which the transport makes.
+// dialingKey is the key of a *dialing in a context.
+type dialingKey struct{}
+
+// dialTLS connects, and makes the handshake. Another request may use the connection: dialTLS goes on for spareTime after its request has
+// ended, and no longer.
 func dialTLS(ctx context.Context, dialer *net.Dialer, address string, roots *x509.CertPool) (net.Conn, error) {
+	of, ok := ctx.Value(dialingKey{}).(*dialing)
+	if !ok {
+		return nil, errors.New("a connection without a request")
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, dialer.Timeout)
+	defer cancel()
+	stop := context.AfterFunc(of.request, func() { time.AfterFunc(spareTime, cancel) })
+	defer stop()
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	return tls.Client(conn, &tls.Config{
+	limited := &handshakeConn{Conn: conn}
+	limited.left.Store(maxHandshake)
+	secure := tls.Client(limited, &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: host,
 		InsecureSkipVerify: true, // VerifyConnection verifies instead
 		VerifyConnection: func(state tls.ConnectionState) error {
-			if acquire, ok := ctx.Value(heavyKey{}).(func(context.Context) (func(), error)); ok {
-				release, err := acquire(ctx)
+			if of.acquire != nil {
+				release, err := of.acquire(ctx)
 				if err != nil {
 					return fmt.Errorf("%w: %w", errBusy, err)
 				}
@@ -70,7 +101,39 @@ func dialTLS(ctx context.Context, dialer *net.Dialer, address string, roots *x50
 			}
 			return verify(state.PeerCertificates, host, roots)
 		},
-	}), nil
+	})
+	of.began()
+	if err := secure.HandshakeContext(ctx); err != nil {
+		of.failed()
+		_ = conn.Close()
+		return nil, err
+	}
+	limited.left.Store(-1)
+	return secure, nil
+}
+
+// errHandshake is the error of a handshake that is too large.
+var errHandshake = fmt.Errorf("the endpoint sends more than %d bytes in the TLS handshake", maxHandshake)
+
+// A handshakeConn limits what is read until the handshake has ended.
+type handshakeConn struct {
+	net.Conn
+	left atomic.Int64 // bytes; negative for any number
+}
+
+func (c *handshakeConn) Read(to []byte) (int, error) {
+	left := c.left.Load()
+	if left == 0 {
+		return 0, errHandshake
+	}
+	if left > 0 && int64(len(to)) > left {
+		to = to[:left]
+	}
+	n, err := c.Conn.Read(to)
+	if left > 0 {
+		c.left.Store(left - int64(n))
+	}
+	return n, err
 }
 
 // verify verifies the certificates of an endpoint as crypto/tls does, in time that is linear in their number. crypto/tls checks

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -84,7 +82,8 @@ func newTransport(c Config, may func(netip.Addr, []netip.Prefix) bool) *http.Tra
 		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			return dialTLS(ctx, dialer, address, c.RootCAs)
 		},
-		MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
+		MaxConnsPerHost: maxConnections,
+		MaxIdleConns:    idleConnections, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
 		MaxResponseHeaderBytes: maxResponse,
 		DisableCompression:     true, // a small response could become a large one
 		Protocols:              new(http.Protocols),
@@ -104,16 +103,14 @@ func (s *Sender) Send(ctx context.Context, e Endpoint, m Message, now time.Time)
 	}
 	limited, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	if e.AcquireHeavy != nil {
-		limited = context.WithValue(limited, heavyKey{}, e.AcquireHeavy)
-	}
 	var handshake, handshakeFailed atomic.Bool
-	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
-		TLSHandshakeStart: func() { handshake.Store(true) },
-		TLSHandshakeDone:  func(_ tls.ConnectionState, err error) { handshakeFailed.Store(err != nil) },
+	dialed := context.WithValue(limited, dialingKey{}, &dialing{
+		request: limited, acquire: e.AcquireHeavy,
+		began:  func() { handshake.Store(true) },
+		failed: func() { handshakeFailed.Store(true) },
 	})
 	start := time.Now()
-	r, err := http.NewRequestWithContext(traced, http.MethodPost, e.URL, bytes.NewReader(m.Body))
+	r, err := http.NewRequestWithContext(dialed, http.MethodPost, e.URL, bytes.NewReader(m.Body))
 	if err != nil {
 		return failed(Protocol, err, time.Since(start))
 	}

@@ -162,6 +162,63 @@ func TestCertificatesAreVerifiedInLinearTime(t *testing.T) {
 	}
 }
 
+func TestHandshakeThatDoesNotEndIsClosed(t *testing.T) {
+	closed := make(chan struct{}, 1)
+	url := listen(t, func(c net.Conn) {
+		_, _ = io.Copy(io.Discard, c) // until the client closes it
+		closed <- struct{}{}
+	})
+	for name, c := range map[string]struct{ timeout, request time.Duration }{
+		"after the timeout": {200 * time.Millisecond, time.Hour},
+		"after the request": {time.Hour, 200 * time.Millisecond},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), c.request)
+		a := newTestSender(t, Config{Allow: loopback, Timeout: c.timeout}).Send(ctx, endpoint(strings.Replace(url, "http:", "https:", 1)), message, time.Now())
+		cancel()
+		if a.Result == Succeeded || !a.Handshake {
+			t.Errorf("%s: %+v", name, a)
+		}
+		select {
+		case <-closed:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: the connection stays open", name)
+		}
+	}
+}
+
+func TestLargeCertificatesAreNotRead(t *testing.T) {
+	now := time.Now()
+	certificate, trusted := certificateFor(t, "good.example", now.Add(-time.Hour), now.Add(time.Hour))
+	resolver := newDNS(t, func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+	for bytes, failure := range map[int]Failure{maxHandshake / 2: NoFailure, maxHandshake: TLS} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		large := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "large"}}
+		for range bytes / 100 {
+			large.DNSNames = append(large.DNSNames, strings.Repeat("a", 60)+"."+strings.Repeat("b", 37))
+		}
+		der, err := x509.CreateCertificate(rand.Reader, large, large, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := certificate
+		sent.Certificate = [][]byte{certificate.Certificate[0], der}
+		var called atomic.Int32
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) }))
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{sent}}
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		server.StartTLS()
+		_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+		a := newTestSender(t, Config{Allow: loopback, Resolver: resolver, RootCAs: trusted}).Send(t.Context(), endpoint("https://good.example:"+port), message, time.Now())
+		server.Close()
+		if a.Failure != failure || (called.Load() == 1) != (failure == NoFailure) {
+			t.Errorf("%d bytes of certificates: %+v", bytes, a)
+		}
+	}
+}
+
 func TestHandshakeIsHeavyWork(t *testing.T) {
 	now := time.Now()
 	certificate, trusted := certificateFor(t, "good.example", now.Add(-time.Hour), now.Add(time.Hour))
