@@ -132,6 +132,7 @@ type timing struct {
 	lease      time.Duration
 	flush      time.Duration // an outcome is stored after this time at the latest
 	linger     time.Duration // a session without work ends after this time
+	forget     time.Duration // an event that is not sent is read again after this time
 	slice      time.Duration // a session ends after this time if others wait
 	minPause   time.Duration // of a failing webhook
 	maxPause   time.Duration
@@ -140,6 +141,6 @@ type timing struct {
 }
 
 var usualTiming = timing{
-	poll: time.Second, lease: 10 * time.Second, flush: 200 * time.Millisecond, linger: 3 * time.Second, slice: 10 * time.Second,
+	poll: time.Second, lease: 10 * time.Second, flush: 200 * time.Millisecond, linger: 3 * time.Second, forget: 5 * time.Second, slice: 10 * time.Second,
 	minPause: 5 * time.Second, maxPause: 5 * time.Minute, storeRetry: time.Second, next: webhook.NextAttempt,
 }

@@ -130,7 +130,7 @@ func (f *fixture) deliver(s Store, change func(*Dispatcher)) (d *Dispatcher, cra
 		Store: s, Sender: sender, Encode: resource.Event, Log: telemetry.NewLogger(io.Discard, "text", "error"), MaxRequests: 64,
 	})
 	d.timing.poll, d.timing.minPause, d.timing.maxPause, d.timing.linger = 50*time.Millisecond, 20*time.Millisecond, 100*time.Millisecond, 30*time.Millisecond
-	d.timing.flush, d.timing.storeRetry = 5*time.Millisecond, 10*time.Millisecond
+	d.timing.flush, d.timing.storeRetry, d.timing.forget = 5*time.Millisecond, 10*time.Millisecond, 50*time.Millisecond
 	d.timing.next = func(attempts int, now time.Time, _ time.Duration) (time.Time, bool) {
 		return now.Add(time.Duration(attempts) * 10 * time.Millisecond), attempts < webhook.MaxAttempts
 	}

@@ -161,7 +161,7 @@ func (s *session) selected(events []atrium.Event, known func(position int64) boo
 		if faulty {
 			faults++
 		}
-		it := &item{at: e.At, delivery: atrium.Delivery{
+		it := &item{at: e.At, read: time.Now(), delivery: atrium.Delivery{
 			EventID: e.ID, Position: e.Position, Type: e.Type, Subject: subjectOf(e), EntryID: e.EntryID, State: atrium.DeliveryPending,
 		}}
 		if event != nil {
@@ -225,7 +225,7 @@ func (s *session) readDue(now time.Time) error {
 			complete = false
 			continue
 		}
-		it := &item{delivery: due[i], stored: true}
+		it := &item{delivery: due[i], read: time.Now(), stored: true}
 		switch {
 		case e == nil:
 			s.cancel(it, "the event has expired")

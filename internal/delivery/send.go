@@ -38,6 +38,7 @@ func (s *session) startable() bool {
 
 // start sends what may be sent now.
 func (s *session) start() {
+	s.forgetOld()
 	for !s.stopping && !s.lost && s.selection != nil {
 		now := time.Now()
 		if now.Before(s.storeAt) || s.inFlight >= s.pace.allowed || s.pace.nextStart(now).After(now) {

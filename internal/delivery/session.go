@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -70,9 +71,10 @@ type item struct {
 	delivery atrium.Delivery
 	body     []byte
 	at       atrium.Time // of the event
-	stored   bool        // the delivery was read from the store
-	sent     bool        // in flight, or done
-	done     bool        // has an outcome, which is not stored yet
+	read     time.Time
+	stored   bool // the delivery was read from the store
+	sent     bool // in flight, or done
+	done     bool // has an outcome, which is not stored yet
 	attempt  webhook.Attempt
 	began    time.Time
 }
@@ -253,6 +255,12 @@ func (s *session) load() error {
 		s.preferDue = w.FailingSince != nil
 		return nil
 	}
+	s.forget()
+	return nil
+}
+
+// forget drops the events that are not sent. They are read again.
+func (s *session) forget() {
 	kept := s.live[:0]
 	for _, it := range s.live {
 		if it.sent {
@@ -263,7 +271,15 @@ func (s *session) load() error {
 	}
 	clear(s.live[len(kept):])
 	s.live, s.retries, s.dueAt = kept, nil, time.Time{}
-	return nil
+}
+
+// forgetOld forgets if an event was read long ago: its data may have been erased since.
+func (s *session) forgetOld() {
+	old := time.Now().Add(-s.timing.forget)
+	isOld := func(it *item) bool { return !it.sent && it.read.Before(old) }
+	if slices.ContainsFunc(s.live, isOld) || slices.ContainsFunc(s.retries, isOld) {
+		s.forget()
+	}
 }
 
 // stop makes the session end after the requests in flight. The webhook is then due at a time.

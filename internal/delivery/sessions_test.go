@@ -365,3 +365,28 @@ func TestRedeliveriesAndReplaysAreSent(t *testing.T) {
 		t.Errorf("the last event is %+v", last)
 	}
 }
+
+// Events wait in memory for a slow endpoint. What is erased in the meantime is not sent.
+func TestErasedDataThatWaitsIsNotSent(t *testing.T) {
+	f := newFixture(t)
+	r := newReceiver(t, nil)
+	w := f.webhook(r.URL, func(w *atrium.WebhookSpec) { w.RateLimit = 10 })
+	f.post(1, 20, "a.example")
+	f.deliver(f.Store, nil)
+	until(t, "the first event has arrived", func() bool { return len(r.accepted()) > 0 })
+	account := atrium.AccountID(r.accepted()[0].Account)
+	if done, err := f.EraseAccount(t.Context(), atrium.CommandLine(f.tenant), account, func(atrium.AccountDetail) error { return nil }); err != nil || !done {
+		t.Fatalf("%v, %v", done, err)
+	}
+	time.Sleep(300 * time.Millisecond) // events read before are sent until they are forgotten
+	before := len(r.accepted())
+	if before == 20 {
+		t.Fatal("all events were sent before the erasure")
+	}
+	f.wantIdle(w)
+	for _, e := range r.accepted()[before:] {
+		if e.n != 0 {
+			t.Errorf("data of entry %d was sent after its erasure", e.n)
+		}
+	}
+}
