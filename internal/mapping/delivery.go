@@ -63,14 +63,17 @@ func (e *elements) number(i int) int {
 // split returns the payloads of the delivery, each strict JSON as the API takes it.
 func (d *Delivery) split(maxPayload int) (all elements, fault *Fault) {
 	body, inForm := d.Body, false
-	if kind, _, _ := mime.ParseMediaType(d.headers()["content-type"]); kind == "application/x-www-form-urlencoded" {
+	// The type is not signed: a captured delivery with another type must not become another entry. In a form, braces are encoded.
+	start := bytes.TrimLeft(body, " \t\r\n")
+	isJSON := bytes.HasPrefix(start, []byte("{")) || bytes.HasPrefix(start, []byte("["))
+	if kind, _, _ := mime.ParseMediaType(d.headers()["content-type"]); kind == "application/x-www-form-urlencoded" && !isJSON {
 		form, err := formBody(d.Body)
 		if err != nil {
 			return all, &Fault{-1, "", err.Error()}
 		}
 		body, inForm = form, true
 	}
-	all.inArray = !inForm && bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("["))
+	all.inArray = !inForm && bytes.HasPrefix(start, []byte("["))
 	var err error
 	if all.payloads, err = strictjson.Objects(body, atrium.MaxReceiverElements); err != nil {
 		return all, &Fault{-1, "", "the body " + detailOf(err)}

@@ -303,6 +303,7 @@ func TestFormsBecomeObjects(t *testing.T) {
 		"a=%FF&%FE=1":        `{"form":{"a":["` + "\ufffd" + `"],"` + "\ufffd" + `":["1"]},"raw":"a=%FF&%FE=1"}`,
 		`payload={"b": 2}`:   `{"b": 2}`,
 		"payload=x":          `{"form":{"payload":["x"]},"raw":"payload=x"}`,
+		" {\"b\": 2}":        `{"b": 2}`, // the type of a captured delivery was changed
 		"payload=%7B%7D&a=1": `{"form":{"a":["1"],"payload":["{}"]},"raw":"payload=%7B%7D&a=1"}`,
 	} {
 		if r := one(t, m, body, form); string(r.Payload) != want {
