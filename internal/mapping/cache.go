@@ -41,6 +41,6 @@ func (c *Cache) Get(r *atrium.Receiver) (*Mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.entries.Put(r.TenantID, r.ID, entry{r.TenantID, r.ReceiverSpec, m}, m.memory+entryMemory+r.ReceiverSpec.Bytes())
+	c.entries.Put(r.TenantID, r.ID, entry{r.TenantID, r.ReceiverSpec, m}, m.memory+entryMemory+r.Bytes())
 	return m, nil
 }

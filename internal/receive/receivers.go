@@ -56,7 +56,7 @@ func (r *receiver) secretsAt(now atrium.Time) (valid [][]byte) {
 
 // memory returns an estimate of the bytes that a receiver occupies.
 func (r *receiver) memory() int {
-	bytes := receiverMemory + r.ReceiverSpec.Bytes()
+	bytes := receiverMemory + r.Bytes()
 	for i := range r.secrets {
 		bytes += len(r.secrets[i].Value)
 	}

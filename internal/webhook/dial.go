@@ -80,7 +80,7 @@ func dialTLS(ctx context.Context, dialer *net.Dialer, address string, roots *x50
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialer.Timeout)
 	defer cancel()
-	stop := context.AfterFunc(of.request, func() { time.AfterFunc(spareTime, cancel) })
+	stop := context.AfterFunc(of.request, func() { time.AfterFunc(spareTime, cancel) }) //nolint:contextcheck // that of the request
 	defer stop()
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
