@@ -60,8 +60,8 @@ func Verify(name atrium.ReceiverProvider, r *Request, secrets [][]byte, v *atriu
 	return result
 }
 
-// VerifyHeaders reports why a request cannot be verified, whatever its body is; "" if it may be. verified means that it is, whatever
-// its body is: its headers have a secret instead of a signature.
+// VerifyHeaders verifies a request before its body has arrived. The reason says why no body could make it valid; it is "" if one could.
+// verified means that every body does: the headers have a secret instead of a signature.
 func VerifyHeaders(name atrium.ReceiverProvider, r *Request, secrets [][]byte, v *atrium.Verification) (verified bool, reason Reason) {
 	headers := *r
 	headers.Body = nil

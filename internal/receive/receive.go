@@ -281,7 +281,7 @@ func (q *request) heavily(ctx context.Context, key atrium.TenantID, f func() err
 	return f()
 }
 
-// verifyHeaders returns an error if the request cannot be verified, whatever its body is, and reports whether it is without it.
+// verifyHeaders verifies the request before its body has arrived, as provider.VerifyHeaders does.
 func (q *request) verifyHeaders() (verified bool, err error) {
 	if q.receiver.Provider == atrium.ProviderHubSpot && q.PublicURL == "" {
 		return false, unverified("public-url of the server is not set, and HubSpot signs the address")

@@ -24,7 +24,7 @@ const (
 
 var (
 	findAttentionWebhooks = engine.NewBatch(`SELECT w.disabled_reason FROM batch JOIN webhooks w ON w.tenant_id = batch.tenant_id
-		WHERE w.failing_since IS NOT NULL OR w.disabled_reason IN ('failures', 'gone')`, "tenant_id bytea")
+		WHERE w.disabled_reason IS NULL AND w.failing_since IS NOT NULL OR w.disabled_reason IN ('failures', 'gone')`, "tenant_id bytea")
 	findQuarantineTotals = engine.NewBatch("SELECT q.deliveries FROM batch JOIN quarantine_totals q ON q.tenant_id = batch.tenant_id", "tenant_id bytea")
 )
 
@@ -53,10 +53,9 @@ func (s *Store) CountAttention(ctx context.Context, after atrium.TenantID) (next
 	if err := s.db.Read(ctx, func(tx engine.Tx) error {
 		found = Attention{}
 		if _, err := tx.Batch(findAttentionWebhooks, rows, func(r engine.Row) error {
-			switch {
-			case r.Null(0):
+			if r.Null(0) {
 				found.FailingWebhooks++
-			case r.Text(0) != string(atrium.DisabledByOperator) && r.Text(0) != string(atrium.DisabledByCopy):
+			} else {
 				found.DisabledWebhooks++
 			}
 			return nil
