@@ -18,7 +18,9 @@ import (
 // compute it again.
 //
 // An append locks the accounts of its entries, so that they are not erased, merged or split before
-// it commits. It locks them in the order of their domain hashes. Appends share these locks.
+// it commits. Appends share these locks.
+//
+// Every transaction locks accounts in LockOrder: identifiers never change, unlike domains.
 
 // latestActivity returns the columns of an account a from which latestActivityAt computes its
 // latest activity. tenant is SQL for its tenant: a parameter or a column of a batch.
@@ -48,6 +50,9 @@ const (
 	LockedColumnsLen = 5
 )
 
+// LockOrder is the order in which transactions lock accounts a.
+const LockOrder = "a.tenant_id, a.account_id"
+
 // A Locked is an account that an append has locked.
 type Locked struct {
 	kernel.TenantKey                  // its identifier
@@ -67,7 +72,7 @@ func ScanLocked(r engine.Row) Locked {
 var (
 	lockAccounts = engine.NewBatch("SELECT "+LockedColumns+` FROM batch
 		JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id`,
-		"tenant_id bytea", "account_id bytea").Share("a")
+		"tenant_id bytea", "account_id bytea").Share("a", LockOrder)
 	// rewriteAccounts changes nothing, but the rows are written again.
 	rewriteAccounts = engine.NewBatch(`UPDATE accounts SET latest_activity_at = accounts.latest_activity_at
 		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
@@ -87,28 +92,24 @@ var updateMinutes = engine.NewBatch(`UPDATE accounts SET active_minute = batch.m
 
 // Both find accounts and return what ScanAccountRef reads.
 var (
-	AccountRefsByID = engine.NewBatch(`SELECT a.tenant_id, a.account_id, a.domain_hash, a.survivor_id, `+hashOfSurvivor+`
+	AccountRefsByID = engine.NewBatch(`SELECT a.tenant_id, a.account_id, a.domain_hash, a.survivor_id
 		FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id AND `+NotErased,
 		"tenant_id bytea", "account_id bytea")
-	AccountRefsByDomain = engine.NewBatch(`SELECT a.tenant_id, a.account_id, a.domain_hash, a.survivor_id, `+hashOfSurvivor+`
+	AccountRefsByDomain = engine.NewBatch(`SELECT a.tenant_id, a.account_id, a.domain_hash, a.survivor_id
 		FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.domain_hash`,
 		"tenant_id bytea", "domain_hash bytea")
 )
 
-const hashOfSurvivor = `CASE WHEN a.survivor_id IS NOT NULL THEN
-		(SELECT s.domain_hash FROM accounts s WHERE s.tenant_id = batch.tenant_id AND s.account_id = a.survivor_id) END`
-
 // An AccountRef is what an append reads of an account before locking it.
 type AccountRef struct {
-	Hash         string // of its domain
-	Survivor     atrium.AccountID
-	survivorHash string
+	Hash     string // of its domain
+	Survivor atrium.AccountID
 }
 
 // ScanAccountRef reads a row of AccountRefsByID or AccountRefsByDomain.
 func ScanAccountRef(r engine.Row) (kernel.TenantKey, AccountRef) {
 	return kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(kernel.IDAt[atrium.AccountID](r, 1))},
-		AccountRef{string(r.Bytes(2)), kernel.IDAt[atrium.AccountID](r, 3), string(r.Bytes(4))}
+		AccountRef{string(r.Bytes(2)), kernel.IDAt[atrium.AccountID](r, 3)}
 }
 
 // FindAccountRefs returns those of the accounts that exist.
@@ -134,29 +135,26 @@ func FindAccountRefs(tx engine.Tx, accounts []kernel.TenantKey) (refs map[kernel
 // has none. It returns ErrGroupChanged if accounts were merged or split after refs were read. The
 // caller updates or stores the minutes, and calls RaiseActivity for the survivors of merged accounts.
 //
-// Locking the survivor is enough, because every change of a group locks it. It also means that
-// appends wait only for the survivor when a change of domains reorders the accounts.
+// Locking the survivor is enough, because every change of a group locks it.
 func LockActive(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest map[kernel.TenantKey]atrium.Time,
 ) (unnamed map[kernel.TenantKey]bool, minutes MinuteUpdates, err error) {
-	ids := map[kernel.TenantKey]kernel.TenantKey{} // by domain hash
+	roots := map[kernel.TenantKey]bool{}
 	at := maps.Clone(newest)
 	merged := map[kernel.TenantKey]kernel.TenantKey{} // their survivors
 	for k, a := range refs {
 		if a.Survivor == "" {
-			ids[kernel.TenantKey{Tenant: k.Tenant, Key: a.Hash}] = k
+			roots[k] = true
 			continue
 		}
 		s := kernel.TenantKey{Tenant: k.Tenant, Key: string(a.Survivor)}
-		merged[k] = s
-		ids[kernel.TenantKey{Tenant: k.Tenant, Key: a.survivorHash}] = s
+		merged[k], roots[s] = s, true
 		t, ok := newest[k]
 		if now, found := at[s]; ok && (!found || t > now) {
 			at[s] = t
 		}
 	}
 	var locks, rewrites []engine.Args
-	for _, h := range kernel.SortedKeys(ids) {
-		k := ids[h]
+	for _, k := range kernel.SortedKeys(roots) {
 		row := engine.Args{kernel.IDArg(k.Tenant), kernel.IDArg(atrium.AccountID(k.Key))}
 		if _, ok := at[k]; ok {
 			locks = append(locks, row)
@@ -164,7 +162,7 @@ func LockActive(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest map[k
 			rewrites = append(rewrites, row)
 		}
 	}
-	unnamed = make(map[kernel.TenantKey]bool, len(ids))
+	unnamed = make(map[kernel.TenantKey]bool, len(roots))
 	locked := func(r engine.Row) error {
 		a := ScanLocked(r)
 		if a.Survivor != "" {

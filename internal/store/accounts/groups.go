@@ -3,9 +3,7 @@ package accounts
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"slices"
-	"strings"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -184,11 +182,7 @@ func lockInOrder(tx *kernel.Mutation, domain string, ids ...atrium.AccountID) ([
 	if err != nil || !tx.DB.Engine.Traits().Remote {
 		return groups, err
 	}
-	hashes, err := domainHashes(tx, tenant, groups)
-	if err != nil {
-		return nil, err
-	}
-	order := slices.SortedFunc(maps.Keys(hashes), func(a, b atrium.AccountID) int { return strings.Compare(hashes[a], hashes[b]) })
+	order := memberIDs(groups)
 	for _, id := range order {
 		if err := tx.Lock(lockMember, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(engine.Row) error { return nil }); err != nil {
 			return nil, err
@@ -203,32 +197,19 @@ func lockInOrder(tx *kernel.Mutation, domain string, ids ...atrium.AccountID) ([
 	if groups, err = findGroups(tx, tenant, ids); err != nil {
 		return nil, err
 	}
-	locked, err := domainHashes(tx, tenant, groups)
-	if err != nil {
-		return nil, err
-	}
-	for id := range locked {
-		if hashes[id] != locked[id] {
-			return nil, ErrGroupChanged
-		}
+	if !slices.Equal(memberIDs(groups), order) {
+		return nil, ErrGroupChanged
 	}
 	return groups, nil
 }
 
-// domainHashes returns the domain hashes of all accounts of groups.
-func domainHashes(tx engine.Tx, tenant atrium.TenantID, groups []*Group) (map[atrium.AccountID]string, error) {
-	hashes := map[atrium.AccountID]string{}
+// memberIDs returns the identifiers of all accounts of groups, sorted.
+func memberIDs(groups []*Group) (ids []atrium.AccountID) {
 	for _, g := range groups {
-		merged, err := findMerged(tx, tenant, g.Root.ID)
-		if err != nil {
-			return nil, err
-		}
-		hashes[g.Root.ID] = g.Root.hash
-		for _, m := range merged {
-			hashes[m.ID] = m.hash
-		}
+		ids = append(ids, g.IDs()...)
 	}
-	return hashes, nil
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // FindMember returns an account with its place in a group.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -119,28 +120,16 @@ func linkedAccounts(tx *kernel.Mutation, id atrium.ProspectID) (linked []atrium.
 
 var raiseUpdated = engine.NewBatch(`UPDATE accounts SET
 		updated_at = CASE WHEN accounts.updated_at > batch.at THEN accounts.updated_at ELSE batch.at END
-	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
+	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
+		AND `+strings.ReplaceAll(NotErased, "a.", "accounts."),
 	"tenant_id bytea", "account_id bytea", "at bigint")
 
 // raiseUpdatedAt sets updated_at of accounts to the time of the change, unless it is later. It
-// locks the accounts in lock order.
+// locks the accounts in LockOrder.
 func raiseUpdatedAt(tx *kernel.Mutation, accounts []atrium.AccountID) error {
-	tenant := kernel.IDArg(tx.Change.TenantID)
-	ids := make([]engine.Args, len(accounts))
-	for i, id := range accounts {
-		ids[i] = engine.Args{tenant, kernel.IDArg(id)}
-	}
-	byHash := map[string]engine.Args{}
-	if _, err := tx.Batch(AccountRefsByID, ids, func(r engine.Row) error {
-		k, a := ScanAccountRef(r)
-		byHash[a.Hash] = engine.Args{tenant, kernel.IDArg(atrium.AccountID(k.Key)), int64(tx.At)}
-		return nil
-	}); err != nil {
-		return err
-	}
-	rows := make([]engine.Args, 0, len(byHash))
-	for _, hash := range slices.Sorted(maps.Keys(byHash)) {
-		rows = append(rows, byHash[hash])
+	rows := make([]engine.Args, 0, len(accounts))
+	for _, id := range slices.Sorted(slices.Values(accounts)) {
+		rows = append(rows, engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id), int64(tx.At)})
 	}
 	_, err := tx.Batch(raiseUpdated, rows, nil)
 	return err

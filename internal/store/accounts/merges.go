@@ -12,7 +12,7 @@ import (
 // A merge does not move entries. A merged account keeps its entries and links, and points to other
 // accounts: merged_into is the account that it was merged into, and survivor_id is the root of the
 // resulting tree, which is shown for the whole group. Changes of groups first lock all of their
-// accounts in the order of domain hashes, as appends do.
+// accounts in LockOrder, as appends do.
 
 // MergeAccounts merges the group of the account id into the account that into leads to, and
 // returns that account. It first calls check, if not nil, with the account that id leads to, and

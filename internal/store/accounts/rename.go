@@ -70,8 +70,8 @@ var lockForRename = engine.NewBatch("SELECT a.account_id, "+kernel.OctetLength("
 	domainSQL("batch.tenant_id", "octet_length(d.domain)", "octet_length(a.domain)")+`,
 	(SELECT count(*) FROM (SELECT 1 FROM account_prospects l
 		WHERE l.tenant_id = batch.tenant_id AND l.account_id = a.account_id LIMIT `+strconv.Itoa(maxGroupedProspects+1)+`) x), a.survivor_id
-	FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id
-	ORDER BY a.domain_hash`, "tenant_id bytea", "account_id bytea").Lock("a")
+	FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id`,
+	"tenant_id bytea", "account_id bytea").Lock("a", LockOrder)
 
 var linkedToAccounts = engine.NewBatch("SELECT l.account_id, "+ProspectColumns+` FROM batch
 	JOIN account_prospects l ON l.tenant_id = batch.tenant_id AND l.account_id = batch.account_id

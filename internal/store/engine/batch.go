@@ -26,13 +26,16 @@ type Batch struct {
 
 // Share makes b, a SELECT, lock its rows of a table, given by its alias: until the transaction
 // ends, no other one deletes them or locks them with Tx.Lock. Other transactions can share the
-// lock. It does nothing on an embedded database, which has a single writer.
-func (b *Batch) Share(alias string) *Batch { return b.lock(" FOR KEY SHARE OF " + alias) }
+// lock. Rows are locked in the order of columns, given as in ORDER BY, which should never change, so
+// that transactions do not deadlock. It does nothing on an embedded database, which has a single
+// writer.
+func (b *Batch) Share(alias, columns string) *Batch { return b.lock("KEY SHARE", alias, columns) }
 
 // Lock is Share with a lock that cannot be shared, as that of Tx.Lock.
-func (b *Batch) Lock(alias string) *Batch { return b.lock(" FOR UPDATE OF " + alias) }
+func (b *Batch) Lock(alias, columns string) *Batch { return b.lock("UPDATE", alias, columns) }
 
-func (b *Batch) lock(clause string) *Batch {
+func (b *Batch) lock(strength, alias, columns string) *Batch {
+	clause := " ORDER BY " + columns + " FOR " + strength + " OF " + alias
 	b.Server += clause
 	if b.Shard != "" {
 		b.Shard += clause

@@ -15,10 +15,10 @@ import (
 
 // This file finds the account of each draft of a transaction. The order of drafts within a
 // transaction does not matter. Drafts with only a name are resolved first, so that names match only
-// accounts that are already stored. Then accounts are locked or created in the order of their
-// domain hashes, on every node, so that transactions for the same accounts rarely deadlock. They
-// still can if drafts name accounts by identifier and also create accounts; the engine then retries
-// one of them.
+// accounts that are already stored. Then accounts are locked in accounts.LockOrder, and the missing
+// ones created in the order of their domain hashes, so that transactions for the same accounts
+// rarely deadlock. They still can if another transaction has created one of the missing accounts:
+// it is locked last. The engine then retries one of them.
 //
 // New entries for a merged account are stored in that account, so that a split takes them along,
 // but the survivor is locked and updated. Finding the survivor takes an extra query, which is

@@ -13,7 +13,7 @@ import (
 
 var lockDomains = engine.NewBatch("SELECT "+accounts.LockedColumns+`, a.domain_hash FROM batch
 	JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.domain_hash`,
-	"tenant_id bytea", "domain_hash bytea").Share("a")
+	"tenant_id bytea", "domain_hash bytea").Share("a", accounts.LockOrder)
 
 // Another transaction may create an account with the domain at the same time.
 var createAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,

@@ -218,20 +218,18 @@ func LockAccounts(tx *kernel.Mutation, ids []atrium.AccountID) (survivors map[at
 	for _, id := range slices.Compact(ids) {
 		rows = append(rows, engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)})
 	}
-	hashes := map[string]atrium.AccountID{}
 	survivors = map[atrium.AccountID]atrium.AccountID{}
 	if _, err := tx.Batch(accounts.AccountRefsByID, rows, func(r engine.Row) error {
 		id, survivor := kernel.IDAt[atrium.AccountID](r, 1), kernel.IDAt[atrium.AccountID](r, 3)
-		hashes[string(r.Bytes(2))], survivors[id] = id, cmp.Or(survivor, id)
+		survivors[id] = cmp.Or(survivor, id)
 		if survivor != "" {
-			hashes[string(r.Bytes(4))], survivors[survivor] = survivor, survivor
+			survivors[survivor] = survivor
 		}
 		return nil
 	}); err != nil {
 		return nil, err
 	}
-	for _, hash := range slices.Sorted(maps.Keys(hashes)) {
-		id := hashes[hash]
+	for _, id := range slices.Sorted(maps.Keys(survivors)) {
 		var now atrium.AccountID
 		if err := tx.Lock("SELECT a.survivor_id FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND "+accounts.NotErased,
 			engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}, func(r engine.Row) error {

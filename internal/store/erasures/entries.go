@@ -209,7 +209,7 @@ func accountsOf(found []entries.Found) []atrium.AccountID {
 }
 
 var lockErased = engine.NewBatch("SELECT "+erasedColumns+` FROM batch JOIN entries e
-	ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea").Lock("e")
+	ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea").Lock("e", "e.tenant_id, e.entry_id")
 
 // deleteFound deletes entries, their move history and the rules of the moves that moved them, stores
 // tombstones with an expiry, nil for never, and updates the latest activity of the accounts. The

@@ -359,7 +359,7 @@ func pipelinedResults(t *testing.T, e *env) {
 	}
 }
 
-var sharedSettings = engine.NewBatch("SELECT s.name FROM batch JOIN settings s ON s.name = batch.name", "name text").Share("s")
+var sharedSettings = engine.NewBatch("SELECT s.name FROM batch JOIN settings s ON s.name = batch.name", "name text").Share("s", "s.name")
 
 func sharedLocks(t *testing.T, e *env) {
 	mustSet(t, e.db, "shared", "1")
