@@ -123,7 +123,7 @@ func (p *pair) append() {
 		return
 	}
 	got := p.env.append(p.t, all...)
-	p.events.append(p.models[0].tenant, all, got)
+	p.events.append(p.models[0].tenant, p.models[0].entries, all, got)
 	for _, r := range p.models {
 		var drafts []*atrium.Draft
 		var outcomes []atrium.Outcome
