@@ -6,10 +6,12 @@
 package release
 
 import (
+	"archive/zip"
 	"bytes"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -93,29 +95,9 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("names every module that is in the binary", func(t *testing.T) {
-		var bom struct {
-			Metadata   struct{ Component struct{ Version string } }
-			Components []struct{ Name, Version string }
-		}
-		if err := json.Unmarshal(readFile(t, filepath.Join(dist, name+".cdx.json")), &bom); err != nil {
-			t.Fatal(err)
-		}
-		if bom.Metadata.Component.Version != info.Main.Version {
-			t.Errorf("it is of version %q, and the binary of %q", bom.Metadata.Component.Version, info.Main.Version)
-		}
-		named := map[string]string{}
-		for _, c := range bom.Components {
-			named[c.Name] = c.Version
-		}
-		for _, m := range info.Deps {
-			if named[m.Path] != m.Version {
-				t.Errorf("%s is %q, want %s", m.Path, named[m.Path], m.Version)
-			}
-		}
-		if named["std"] == "" {
-			t.Error("the standard library is missing")
-		}
+		testBillOfMaterials(t, filepath.Join(dist, name+".cdx.json"), info.Main.Version, info)
 	})
+	t.Run("has a Terraform provider", func(t *testing.T) { testProvider(t, dist, info.Main.Version) })
 	t.Run("has a manual page of the command", func(t *testing.T) {
 		if !bytes.Contains(readFile(t, filepath.Join(dist, "man", "atrium.1")), []byte(".SH SYNOPSIS")) {
 			t.Error("man/atrium.1 has no synopsis")
@@ -146,6 +128,77 @@ purge() { true; } # rpm has no other removal
 			}
 		}
 	})
+}
+
+// testBillOfMaterials checks that a file names the version and all modules of a binary.
+func testBillOfMaterials(t *testing.T, path, version string, binary *buildinfo.BuildInfo) {
+	t.Helper()
+	var bom struct {
+		Metadata   struct{ Component struct{ Version string } }
+		Components []struct{ Name, Version string }
+	}
+	if err := json.Unmarshal(readFile(t, path), &bom); err != nil {
+		t.Fatal(err)
+	}
+	if bom.Metadata.Component.Version != version {
+		t.Errorf("it is of version %q, and the binary of %q", bom.Metadata.Component.Version, version)
+	}
+	named := map[string]string{}
+	for _, c := range bom.Components {
+		named[c.Name] = c.Version
+	}
+	for _, m := range binary.Deps {
+		if named[m.Path] != m.Version {
+			t.Errorf("%s is %q, want %s", m.Path, named[m.Path], m.Version)
+		}
+	}
+	if named["std"] == "" {
+		t.Error("the standard library is missing")
+	}
+}
+
+// testProvider checks that Terraform and OpenTofu would find the provider of a version in a mirror with its
+// archive. The tests of the provider install it like this.
+func testProvider(t *testing.T, dist, version string) {
+	name := fmt.Sprintf("terraform-provider-atrium_%s_%s_%s", strings.TrimPrefix(version, "v"), runtime.GOOS, runtime.GOARCH)
+	archive, err := zip.OpenReader(filepath.Join(dist, name+".zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = archive.Close() }()
+	root := t.TempDir()
+	var binary string
+	for _, f := range archive.File {
+		content, err := fs.ReadFile(archive, f.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(root, f.Name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(f.Name, "terraform-provider-atrium_v") {
+			binary = path
+			if f.Mode() != 0o755 {
+				t.Errorf("%s has the mode %v, want 0755", f.Name, f.Mode())
+			}
+		}
+	}
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.modified" && s.Value != "false" {
+			t.Error("it was built from a modified work tree")
+		}
+	}
+	testBillOfMaterials(t, filepath.Join(dist, name+".cdx.json"), version, info)
+	for _, path := range paths(info) {
+		if !hasLicense(filepath.Join(root, "licenses", path)) {
+			t.Errorf("no license of %s", path)
+		}
+	}
 }
 
 // hasLicense reports whether a directory or one below it has a license. A module of which

@@ -98,22 +98,34 @@ func writeProvenance(dist, builderID string) error {
 	return os.WriteFile(filepath.Join(dist, provenanceFile), append(text, '\n'), 0o644)
 }
 
-// binaryName matches the file names of binaries.
-var binaryName = regexp.MustCompile(`^atrium-[a-z0-9]+-[a-z0-9]+$`)
+// binaryName matches the file names of binaries, and providerArchive those of archives of the Terraform
+// provider.
+var (
+	binaryName      = regexp.MustCompile(`^atrium-[a-z0-9]+-[a-z0-9]+$`)
+	providerArchive = regexp.MustCompile(`^terraform-provider-atrium_.*\.zip$`)
+)
 
-// readBinaries returns the build information of each binary in dist, in the order of their names.
+// readBinaries returns the build information of each binary in dist, in the order of their names, and then
+// that of each Terraform provider.
 func readBinaries(dist string) (all []*buildinfo.BuildInfo, err error) {
 	files, err := os.ReadDir(dist)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range files {
-		if f.IsDir() || !binaryName.MatchString(f.Name()) {
+		var info *buildinfo.BuildInfo
+		switch path := filepath.Join(dist, f.Name()); {
+		case f.IsDir():
+			continue
+		case binaryName.MatchString(f.Name()):
+			info, err = buildinfo.ReadFile(path)
+		case providerArchive.MatchString(f.Name()):
+			info, err = readProvider(path)
+		default:
 			continue
 		}
-		info, err := buildinfo.ReadFile(filepath.Join(dist, f.Name()))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
 		}
 		all = append(all, info)
 	}
@@ -175,7 +187,7 @@ func newStatement(subjects []descriptor, binaries []*buildinfo.BuildInfo, builde
 	if u, err := url.Parse(builderID); err != nil || u.Scheme == "" {
 		return nil, errors.New(builderVariable + " must be a URI, such as https://ci.example.com/atrium")
 	}
-	first := binaries[0]
+	first, versions := binaries[0], map[string]string{} // by module
 	revision := setting(first, "vcs.revision")
 	source := descriptor{Digest: map[string]string{"gitCommit": revision}}
 	d := buildDefinition{
@@ -187,15 +199,20 @@ func newStatement(subjects []descriptor, binaries []*buildinfo.BuildInfo, builde
 	modules := map[string]descriptor{}
 	for _, b := range binaries {
 		platform := setting(b, "GOOS") + "/" + setting(b, "GOARCH")
+		if versions[b.Main.Path] == "" {
+			versions[b.Main.Path] = b.Main.Version
+		}
 		switch {
 		case revision == "":
 			return nil, fmt.Errorf("the binary for %s names no commit: build it in a git repository, with -buildvcs", platform)
 		case setting(b, "vcs.modified") != "false":
 			return nil, fmt.Errorf("the binary for %s is not that of commit %s: it was built from a modified work tree", platform, revision)
-		case setting(b, "vcs.revision") != revision || b.GoVersion != first.GoVersion || b.Main.Version != first.Main.Version:
+		case setting(b, "vcs.revision") != revision || b.GoVersion != first.GoVersion || b.Main.Version != versions[b.Main.Path]:
 			return nil, fmt.Errorf("the binary for %s is of another commit or toolchain than that for %s/%s", platform, setting(first, "GOOS"), setting(first, "GOARCH"))
 		}
-		d.ExternalParameters.Platforms = append(d.ExternalParameters.Platforms, platform)
+		if !slices.Contains(d.ExternalParameters.Platforms, platform) {
+			d.ExternalParameters.Platforms = append(d.ExternalParameters.Platforms, platform)
+		}
 		for _, m := range b.Deps {
 			if m.Replace != nil {
 				return nil, fmt.Errorf("module %s is replaced: a release must be built from published modules", m.Path)

@@ -98,6 +98,24 @@ func TestProvenanceIsValidByTheTypesOfInToto(t *testing.T) {
 	}
 }
 
+func TestProvenanceHasTheModulesOfTheTerraformProvider(t *testing.T) {
+	provider := strings.NewReplacer("mod\tatrium\tv1.2.0", "mod\tatrium/terraform\tv0.0.0-20260102030405-cb1809971234", "c.example", "d.example").Replace(darwin)
+	s, err := newStatement(subjects, parse(t, linux, darwin, provider), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := s.Predicate.BuildDefinition
+	if last := d.ResolvedDependencies[len(d.ResolvedDependencies)-1].URI; last != "pkg:golang/d.example/module@v1.0.0" {
+		t.Errorf("the last dependency is %s", last)
+	}
+	if want := []string{"linux/amd64", "darwin/arm64"}; !slices.Equal(d.ExternalParameters.Platforms, want) {
+		t.Errorf("the platforms are %q, want %q", d.ExternalParameters.Platforms, want)
+	}
+	if d.InternalParameters.Version != "v1.2.0" {
+		t.Errorf("the version is %s", d.InternalParameters.Version)
+	}
+}
+
 // The validation above has to be one that can fail.
 func TestTypesOfInTotoRefuseAProvenanceWithoutARequiredMember(t *testing.T) {
 	for _, member := range []string{"buildType", "externalParameters", "builder"} {
