@@ -128,7 +128,12 @@ func TestRequestsOfATenantBeginAtARate(t *testing.T) {
 	if wait := d.turn(now.Add(2*time.Hour), interval, (maxBurst+9)*bytesPerRequest); wait != 10*interval {
 		t.Errorf("a request with a large body waits for %v", wait)
 	}
-	d.charge(handshakeRequests, interval)
+	for n, a := range map[int]webhook.Attempt{0: {Received: receivedPerRequest - 1}, 10: {Received: 10 * receivedPerRequest}, handshakeRequests + 1: {Received: receivedPerRequest, Handshake: true}} {
+		if got := moreRequests(&a); got != n {
+			t.Errorf("%+v counts as %d more requests, want %d", a, got, n)
+		}
+	}
+	d.charge(moreRequests(&webhook.Attempt{Handshake: true}), interval)
 	if wait := d.turn(now.Add(2*time.Hour), interval, 0); wait != (10+handshakeRequests+1)*interval {
 		t.Errorf("after a TLS handshake, a request waits for %v", wait)
 	}

@@ -140,9 +140,18 @@ func (s *session) send(it *item, e webhook.Endpoint) {
 		e.AcquireHeavy = func(ctx context.Context) (func(), error) { return s.config.AcquireHeavy(ctx, s.lease.TenantID) }
 	}
 	it.attempt = s.config.Sender.Send(s.ctx, e, webhook.Message{ID: string(it.delivery.EventID), Body: it.body}, it.began)
-	if it.attempt.Handshake && s.others(s.lease.TenantID) {
-		s.tenant.charge(handshakeRequests, requestInterval)
+	if n := moreRequests(&it.attempt); n > 0 && s.others(s.lease.TenantID) {
+		s.tenant.charge(n, requestInterval)
 	}
+}
+
+// moreRequests returns how many more requests an attempt counts as.
+func moreRequests(a *webhook.Attempt) int {
+	n := int(a.Received / receivedPerRequest)
+	if a.Handshake {
+		n += handshakeRequests
+	}
+	return n
 }
 
 // took handles the result of an item.

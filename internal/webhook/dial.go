@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -21,15 +20,8 @@ const (
 	maxRecords = 32
 	maxDNS     = 4 << 10 // bytes of a response over TCP
 
-	// maxHandshake is how much of an endpoint is read in a TLS handshake. Certificates are parsed before they can be counted, and
-	// crypto/tls takes 256 KiB of them, which can occupy 13 MB. Usual are 3 to 6 KiB.
-	maxHandshake = 32 << 10
-
 	// maxCertificates is the maximum number of certificates of an endpoint. Usual are two to four.
 	maxCertificates = 10
-
-	// maxConnections is the maximum number of connections to one host and port, with those that are being made.
-	maxConnections = 32
 
 	spareTime = time.Second // for a connection that its request no longer needs
 )
@@ -67,6 +59,15 @@ type dialing struct {
 // dialingKey is the key of a *dialing in a context.
 type dialingKey struct{}
 
+// dialPlain connects without TLS.
+func dialPlain(ctx context.Context, dialer *net.Dialer, address string) (net.Conn, error) {
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return newMeter(conn, maxIdle), nil
+}
+
 // dialTLS connects, and makes the handshake. Another request may use the connection: dialTLS goes on for spareTime after its request has
 // ended, and no longer.
 func dialTLS(ctx context.Context, dialer *net.Dialer, address string, roots *x509.CertPool) (net.Conn, error) {
@@ -86,9 +87,7 @@ func dialTLS(ctx context.Context, dialer *net.Dialer, address string, roots *x50
 	if err != nil {
 		return nil, err
 	}
-	limited := &handshakeConn{Conn: conn}
-	limited.left.Store(maxHandshake)
-	secure := tls.Client(limited, &tls.Config{
+	secure := tls.Client(newMeter(conn, maxHandshake), &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: host,
 		InsecureSkipVerify: true, // VerifyConnection verifies instead
 		VerifyConnection: func(state tls.ConnectionState) error {
@@ -108,32 +107,7 @@ func dialTLS(ctx context.Context, dialer *net.Dialer, address string, roots *x50
 		_ = conn.Close()
 		return nil, err
 	}
-	limited.left.Store(-1)
 	return secure, nil
-}
-
-// errHandshake is the error of a handshake that is too large.
-var errHandshake = fmt.Errorf("the endpoint sends more than %d bytes in the TLS handshake", maxHandshake)
-
-// A handshakeConn limits what is read until the handshake has ended.
-type handshakeConn struct {
-	net.Conn
-	left atomic.Int64 // bytes; negative for any number
-}
-
-func (c *handshakeConn) Read(to []byte) (int, error) {
-	left := c.left.Load()
-	if left == 0 {
-		return 0, errHandshake
-	}
-	if left > 0 && int64(len(to)) > left {
-		to = to[:left]
-	}
-	n, err := c.Conn.Read(to)
-	if left > 0 {
-		c.left.Store(left - int64(n))
-	}
-	return n, err
 }
 
 // verify verifies the certificates of an endpoint as crypto/tls does, in time that is linear in their number. crypto/tls checks

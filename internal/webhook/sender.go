@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -78,12 +79,11 @@ func (t byScheme) RoundTrip(r *http.Request) (*http.Response, error) {
 func newTransport(c Config, may func(netip.Addr, []netip.Prefix) bool) *http.Transport {
 	dialer := newDialer(c, may)
 	t := &http.Transport{
-		DialContext: dialer.DialContext,
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return dialPlain(ctx, dialer, address) },
 		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 			return dialTLS(ctx, dialer, address, c.RootCAs)
 		},
-		MaxConnsPerHost: maxConnections,
-		MaxIdleConns:    idleConnections, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
+		MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
 		MaxResponseHeaderBytes: maxResponse,
 		DisableCompression:     true, // a small response could become a large one
 		Protocols:              new(http.Protocols),
@@ -109,8 +109,10 @@ func (s *Sender) Send(ctx context.Context, e Endpoint, m Message, now time.Time)
 		began:  func() { handshake.Store(true) },
 		failed: func() { handshakeFailed.Store(true) },
 	})
+	var used usage
+	traced := httptrace.WithClientTrace(dialed, used.trace())
 	start := time.Now()
-	r, err := http.NewRequestWithContext(dialed, http.MethodPost, e.URL, bytes.NewReader(m.Body))
+	r, err := http.NewRequestWithContext(traced, http.MethodPost, e.URL, bytes.NewReader(m.Body))
 	if err != nil {
 		return failed(Protocol, err, time.Since(start))
 	}
@@ -121,7 +123,7 @@ func (s *Sender) Send(ctx context.Context, e Endpoint, m Message, now time.Time)
 		if ctx.Err() != nil || errors.Is(err, errBusy) {
 			a = Attempt{Result: Canceled, Duration: a.Duration, Cause: err}
 		}
-		a.Handshake = handshake.Load()
+		a.Handshake, a.Received = handshake.Load(), used.end()
 		return a
 	}
 	a := resultOf(response, now)
@@ -134,7 +136,7 @@ func (s *Sender) Send(ctx context.Context, e Endpoint, m Message, now time.Time)
 		a.ResponseHead, _ = io.ReadAll(io.LimitReader(response.Body, MaxResponseHead))
 		_, _ = io.CopyN(io.Discard, response.Body, maxDiscarded)
 	}
-	a.Duration = time.Since(start)
+	a.Duration, a.Received = time.Since(start), used.end()
 	_ = response.Body.Close()
 	return a
 }

@@ -88,6 +88,7 @@ type Attempt struct {
 	ResponseHead []byte        // the first MaxResponseHead bytes of the body, as they were received
 	RetryAfter   time.Duration // that the endpoint asked for, up to MaxRetryAfter; 0 for none
 	Handshake    bool          // a TLS handshake was begun
+	Received     int64         // bytes of the response, with those of TLS
 	Cause        error         // of the failure, for logs only: it may name addresses of the network; may be nil
 }
 

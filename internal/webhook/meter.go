@@ -1,0 +1,119 @@
+package webhook
+
+import (
+	"fmt"
+	"net"
+	"net/http/httptrace"
+	"sync"
+)
+
+// What is read of an endpoint in one connection, in bytes as they arrive. Bytes of TLS that are no data count: an endpoint may send any number of
+// messages, such as KeyUpdate (RFC 8446 section 4.6.3), each of which costs more than the data of its size.
+const (
+	// maxHandshake is for a TLS handshake. Certificates are parsed before they can be counted, and crypto/tls takes 256 KiB of them, which
+	// can occupy 13 MB. Usual are 3 to 6 KiB.
+	maxHandshake = 32 << 10
+
+	// maxReceived is for a response: its headers and what is read of its body, with what TLS and chunks add.
+	maxReceived = 128 << 10
+
+	// maxIdle is for the time after a response, such as session tickets and the end of the connection.
+	maxIdle = 4 << 10
+)
+
+// A meter is a connection that counts and limits what is read of it. One request uses it at a time.
+type meter struct {
+	net.Conn
+
+	mu       sync.Mutex
+	received int64
+	left     int64
+	uses     int // requests that have begun
+}
+
+// newMeter returns a meter of which n bytes can be read until begin is called.
+func newMeter(conn net.Conn, n int64) *meter { return &meter{Conn: conn, left: n} }
+
+// meterOf returns the meter of a connection that a transport uses.
+func meterOf(conn net.Conn) *meter {
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = secure.NetConn()
+	}
+	m, _ := conn.(*meter)
+	return m
+}
+
+func (m *meter) Read(to []byte) (int, error) {
+	m.mu.Lock()
+	left := m.left
+	m.mu.Unlock()
+	if left <= 0 {
+		return 0, errReceived
+	}
+	n, err := m.Conn.Read(to[:min(int64(len(to)), left)])
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.received += int64(n)
+	m.left -= int64(n)
+	return n, err
+}
+
+// errReceived is the error of a connection of which too much was read.
+var errReceived = fmt.Errorf("the endpoint sends more than %d bytes in a TLS handshake, or %d in a response", maxHandshake, maxReceived)
+
+// A usage is what a request has received, on all connections on which it was tried.
+type usage struct {
+	mu       sync.Mutex
+	current  *meter
+	use      int // of the current meter
+	before   int64
+	received int64 // on earlier connections
+}
+
+// trace returns the hooks with which u follows a request.
+func (u *usage) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.leave()
+		if u.current = meterOf(info.Conn); u.current != nil {
+			u.use, u.before = u.current.begin()
+		}
+	}}
+}
+
+// end returns how many bytes the request has received.
+func (u *usage) end() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.leave()
+	return u.received
+}
+
+// leave ends the use of the current connection.
+func (u *usage) leave() {
+	if u.current != nil {
+		u.received += u.current.end(u.use) - u.before
+		u.current = nil
+	}
+}
+
+// begin allows a response to be read. It returns the number of the use, and how much was received before.
+func (m *meter) begin() (use int, before int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.uses++
+	m.left = maxReceived
+	return m.uses, m.received
+}
+
+// end returns how much was received. It lets maxIdle be read from now on, unless another request has begun: a transport
+// reuses a connection before the caller knows that it has read the whole body.
+func (m *meter) end(use int) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.uses == use {
+		m.left = maxIdle
+	}
+	return m.received
+}
