@@ -55,7 +55,8 @@ func (f *fieldReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// An uploadForm is an upload: its fields, and then its file, which is read while it arrives, until ctx ends.
+// An uploadForm is an upload: its fields, and then its file, which is read while it arrives, until ctx ends. The file is
+// one that the user has chosen, or else the one that the page has kept.
 type uploadForm struct {
 	ctx    context.Context
 	fields url.Values
@@ -107,9 +108,15 @@ func (r *request) readUpload() (form uploadForm, end func(), err error) {
 		if err != nil {
 			return form, end, uploadError(err)
 		}
-		if part.FileName() != "" || part.FormName() == "file" {
+		switch {
+		case part.FileName() != "":
 			form.name, form.file, fields.left = atrium.Shorten(255, part.FileName()), part, -1
-			return form, end, emptyFile(form.name)
+			return form, end, nil
+		case part.FormName() == "file": // none is chosen
+			continue
+		case part.FormName() == "kept":
+			form.name, form.file, fields.left = atrium.Shorten(255, form.fields.Get("name")), decoded(part), -1
+			return form, end, nil
 		}
 		value, err := io.ReadAll(io.LimitReader(part, maxField))
 		if err != nil {
@@ -118,13 +125,6 @@ func (r *request) readUpload() (form uploadForm, end func(), err error) {
 		form.fields.Add(part.FormName(), strings.ToValidUTF8(string(value), "\uFFFD"))
 	}
 	return form, end, atrium.Errorf(atrium.CodeInvalidRequest, "The form has too many fields.")
-}
-
-func emptyFile(name string) error {
-	if name == "" {
-		return atrium.Errorf(atrium.CodeInvalidRequest, "Choose a file.")
-	}
-	return nil
 }
 
 // uploadError returns the error of a form that cannot be read.
@@ -147,6 +147,7 @@ type transferPage struct {
 	Columns []csvColumn
 	Header  []string
 	Rows    [][]string
+	Kept    string // the file in base64; "" if it must be chosen again
 
 	Result  *importResult
 	Problem string // why a file cannot be read
@@ -201,10 +202,13 @@ func (c *Console) importColumns(r *request) error {
 	if p.Kind, ok = csvrows.KindOf(form.fields.Get("kind")); !ok {
 		return atrium.Errorf(atrium.CodeInvalidRequest, "Choose what the rows are.")
 	}
+	kept := r.keep(&form)
+	defer kept.release()
 	file, release := r.heavyFile(form)
 	defer release()
 	err = file.parse(func() error { return p.readPreview(file) })
-	release() // the rest of the file is not kept
+	release() // the rest of the file is not parsed
+	p.Kept = kept.encoded()
 	end()
 	switch {
 	case atrium.CodeOf(err) == atrium.CodeUnavailable:
@@ -232,8 +236,12 @@ func (c *Console) importFile(r *request) error {
 	}
 	result.File = form.name
 	p := transferPage{Kinds: csvrows.Kinds, File: form.name, Result: result}
-	lines, faults, release := form.file, []lineFault(nil), func() {}
+	lines, faults, release, kept := form.file, []lineFault(nil), func() {}, (*keeper)(nil)
 	if form.fields.Get("kind") != "" {
+		if result.Check {
+			kept = r.keep(&form)
+			defer kept.release()
+		}
 		var file *heavyFile
 		file, release = r.heavyFile(form)
 		defer release()
@@ -278,8 +286,11 @@ func (c *Console) importFile(r *request) error {
 	if more := len(result.Faults) - shownFaults; more > 0 {
 		result.Faults, result.Unshown = result.Faults[:shownFaults], more
 	}
-	end()                                // browsers show a response after they have sent everything
-	if result.Check && p.Header != nil { // the columns are chosen already
+	if kept != nil {
+		p.Kept = kept.encoded()
+	}
+	end()                               // browsers show a response after they have sent everything
+	if kept != nil && p.Header != nil { // the columns are chosen already
 		return r.show("columns", "transfer", "Import "+form.name, p)
 	}
 	return r.show("transfer", "transfer", "Import and export", p)
