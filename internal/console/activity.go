@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 
 	"atrium"
@@ -41,14 +42,32 @@ func (c *Console) listActivity(r *request) error {
 type entryPage struct {
 	Entry   entry
 	Account account
-	Steps   []string
+	Steps   [][]phrase
 	Tree    node
 	IsTree  bool
 	Raw     string
 	Cut     bool // Raw is only the beginning
 	Move    *move
-	Names   names // of the accounts of Move
+	Names   names // of the accounts of Steps and Move
 	Sender  sender
+}
+
+// A phrase is a part of a sentence: text, or an account, which is shown by its name.
+type phrase struct {
+	Text    string
+	Account atrium.AccountID // "" for text
+}
+
+var accountID = regexp.MustCompile(`\baccount_[0-9a-z]{26}\b`)
+
+// phrases returns the parts of a sentence.
+func phrases(sentence string) (all []phrase) {
+	end := 0
+	for _, at := range accountID.FindAllStringIndex(sentence, -1) {
+		all = append(all, phrase{Text: sentence[end:at[0]]}, phrase{Account: atrium.AccountID(sentence[at[0]:at[1]])})
+		end = at[1]
+	}
+	return append(all, phrase{Text: sentence[end:]})
 }
 
 // A sender is who has sent an entry.
@@ -102,7 +121,13 @@ func (c *Console) showEntry(r *request) error {
 	if _, err := r.get(&explanation, path+"/explanation", nil); err != nil {
 		return err
 	}
-	p.Steps = explanation.Steps
+	mentioned := []atrium.AccountID{}
+	for _, sentence := range explanation.Steps {
+		p.Steps = append(p.Steps, phrases(sentence))
+		for _, id := range accountID.FindAllString(sentence, -1) {
+			mentioned = append(mentioned, atrium.AccountID(id))
+		}
+	}
 	if _, err := r.get(&p.Account, "/accounts/"+string(p.Entry.AccountID), url.Values{"linkedProspects": {"false"}}); err != nil {
 		return err
 	}
@@ -111,12 +136,12 @@ func (c *Console) showEntry(r *request) error {
 		if _, err := r.get(p.Move, "/moves/"+string(p.Entry.MoveID), nil); err != nil {
 			return err
 		}
-		var err error
-		if p.Names, err = r.accountNames(p.Move.FromAccountID, p.Move.ToAccountID); err != nil {
-			return err
-		}
+		mentioned = append(mentioned, p.Move.FromAccountID, p.Move.ToAccountID)
 	}
 	var err error
+	if p.Names, err = r.accountNames(mentioned...); err != nil {
+		return err
+	}
 	if p.Sender, err = r.findSender(p.Entry.SubmittedBy); err != nil {
 		return err
 	}
