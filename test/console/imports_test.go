@@ -39,10 +39,10 @@ func TestCSVIsPreviewedCheckedAndImported(t *testing.T) {
 		if s.changes() != before {
 			t.Error("a check has changed something")
 		}
-		if a := s.upload(of+"/import", fields, file.String(), cookie); !strings.Contains(a.body, "3,000 records are added, 0 exist already.") {
+		if a := s.upload(of+"/import", fields, file.String(), cookie); !strings.Contains(a.body, "3,000 records added, 0 exist already.") {
 			t.Errorf("the import: %s", a.body)
 		}
-		if a := s.upload(of+"/import", fields, file.String(), cookie); !strings.Contains(a.body, "0 records are added, 3,000 exist already.") {
+		if a := s.upload(of+"/import", fields, file.String(), cookie); !strings.Contains(a.body, "0 records added, 3,000 exist already.") {
 			t.Errorf("the second import: %s", a.body)
 		}
 		if a := s.ask(http.MethodGet, of+"/accounts?q=org2999.example", nil, cookie); !strings.Contains(a.body, "Org; &#34;2999&#34;\nsecond line") {
@@ -108,7 +108,7 @@ func TestExportsAreFiles(t *testing.T) {
 			}
 		}
 		everything := s.ask(http.MethodGet, of+"/export.ndjson", nil, cookie).body
-		if a := s.upload(of+"/import", nil, everything, cookie); !strings.Contains(a.body, "0 records are added, 8 exist already.") {
+		if a := s.upload(of+"/import", nil, everything, cookie); !strings.Contains(a.body, "0 records added, 8 exist already.") {
 			t.Errorf("the export is not what an import takes: %s", a.body)
 		}
 	})
