@@ -118,8 +118,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, handle func(*req
 		}
 		name = string(found.Provider)
 		exchange.TenantID, exchange.Receiver = found.TenantID, found.ID
-		if !found.Enabled {
-			return reply{}, unverified("the receiver is disabled")
+		if err := enabled(found); err != nil {
+			return reply{}, err
 		}
 		return handle(&request{Handler: h, receiver: found, w: w, r: r, sent: provider.Request{
 			Method: r.Method, URL: h.PublicURL + r.RequestURI, Query: strings.ToValidUTF8(r.URL.RawQuery, "\uFFFD"), Now: h.Now(),
@@ -172,6 +172,13 @@ var (
 type unverified provider.Reason
 
 func (u unverified) Error() string { return string(u) }
+
+func enabled(r *receiver) error {
+	if !r.Enabled {
+		return unverified("the receiver is disabled")
+	}
+	return nil
+}
 
 // find returns the receiver of a request. Clients that guess addresses are limited as those without a key. A receiver that was
 // found before is not counted: one client, such as a proxy, may send the requests of many.
@@ -233,9 +240,9 @@ func (q *request) deliver() (made reply, err error) {
 	ctx, cancel := context.WithTimeout(q.r.Context(), timeout) // only now: a body may arrive slowly
 	defer cancel()
 	if !verified && len(body) > heavyBody {
-		err = q.heavily(ctx, quota, q.verify)
+		err = q.heavily(ctx, quota, func() error { return q.verify(ctx) })
 	} else {
-		err = q.verify()
+		err = q.verify(ctx)
 	}
 	if err != nil {
 		return made, err
@@ -295,7 +302,29 @@ func (q *request) verifyHeaders() (verified bool, err error) {
 
 func (q *request) secrets() [][]byte { return q.receiver.secretsAt(atrium.At(q.sent.Now)) }
 
-func (q *request) verify() error {
+// refresh makes the receiver and the time those of now: the body may have arrived slowly, or the request waited.
+func (q *request) refresh(ctx context.Context) error {
+	q.sent.Now = q.Now()
+	if found, fresh := q.Receivers.cached(q.receiver.ID); fresh {
+		q.receiver = found
+		return enabled(found)
+	}
+	found, err := q.Receivers.lookUp(ctx, q.receiver.ID)
+	if atrium.CodeOf(err) == atrium.CodeNotFound {
+		return unverified("the receiver was deleted")
+	}
+	if err != nil {
+		return err
+	}
+	q.receiver = found
+	return enabled(found)
+}
+
+// verify verifies the request, whose body has arrived, by the receiver as it is now.
+func (q *request) verify(ctx context.Context) error {
+	if err := q.refresh(ctx); err != nil {
+		return err
+	}
 	if reason := provider.Verify(q.receiver.Provider, &q.sent, q.secrets(), &q.receiver.Verification); reason != "" {
 		return unverified(reason)
 	}

@@ -384,6 +384,69 @@ func TestReceiversAreCachedForAFewSeconds(t *testing.T) {
 	})
 }
 
+// A late is a body that arrives after a delay, in which something happens.
+type late struct {
+	io.Reader
+	by      time.Duration
+	happens func()
+}
+
+func (l *late) Read(to []byte) (int, error) {
+	if l.by > 0 {
+		time.Sleep(l.by)
+		l.by = 0
+		l.happens()
+	}
+	return l.Reader.Read(to)
+}
+
+func TestSlowBodyIsVerifiedByTheReceiverOfItsEnd(t *testing.T) {
+	const slow, body = 27 * time.Second, `{"a":1}`
+	signed := func() *http.Request { return github(body, "push", "d") }
+	token := func() *http.Request {
+		r := httptest.NewRequest(http.MethodPost, "/in/"+string(id), nil)
+		r.Header.Set("X-Token", secret)
+		return r
+	}
+	timed := func() *http.Request {
+		r := httptest.NewRequest(http.MethodPost, "/in/"+string(id), nil)
+		timestamp := strconv.FormatInt(time.Now().Add(-4*time.Minute-50*time.Second).Unix(), 10)
+		r.Header.Set("Stripe-Signature", "t="+timestamp+",v1="+hex.EncodeToString(sign(secret, timestamp+"."+body)))
+		return r
+	}
+	for name, c := range map[string]struct {
+		provider atrium.ReceiverProvider
+		request  func() *http.Request
+		change   func(f *fake)
+		status   int
+	}{
+		"unchanged, signed":        {atrium.ProviderGitHub, signed, func(*fake) {}, http.StatusOK},
+		"unchanged, with a token":  {atrium.ProviderToken, token, func(*fake) {}, http.StatusOK},
+		"rotated, signed":          {atrium.ProviderGitHub, signed, func(f *fake) { f.secrets = []atrium.ReceiverSecret{{Value: []byte("another")}} }, http.StatusUnauthorized},
+		"rotated, with a token":    {atrium.ProviderToken, token, func(f *fake) { f.secrets = []atrium.ReceiverSecret{{Value: []byte("another")}} }, http.StatusUnauthorized},
+		"disabled":                 {atrium.ProviderGitHub, signed, func(f *fake) { f.receiver.Enabled = false }, http.StatusUnauthorized},
+		"deleted":                  {atrium.ProviderGitHub, signed, func(f *fake) { f.receiver.ID = "receiver_00000000000000000000000007" }, http.StatusUnauthorized},
+		"the signature is now old": {atrium.ProviderStripe, timed, func(*fake) {}, http.StatusUnauthorized},
+		"the end of a secret passed": {atrium.ProviderGitHub, signed, func(f *fake) {
+			now := atrium.At(time.Now())
+			f.secrets = []atrium.ReceiverSecret{{Value: []byte(secret), ExpiresAt: &now}}
+		}, http.StatusUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, h := newFake(c.provider, atrium.Mapping{})
+				f.receiver.Verification = atrium.Verification{Header: "X-Token"}
+				r := c.request()
+				r.Body = io.NopCloser(&late{strings.NewReader(body), slow, func() { c.change(f) }})
+				want(t, send(h, r), c.status, "")
+				if stored := len(f.entries) == 1; stored != (c.status == http.StatusOK) {
+					t.Errorf("%d entries are stored, the status is %d", len(f.entries), c.status)
+				}
+			})
+		})
+	}
+}
+
 func TestRequestsAreLimited(t *testing.T) {
 	f, _ := newFake(atrium.ProviderGitHub, atrium.Mapping{})
 	client := "192.0.2.1"

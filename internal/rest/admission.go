@@ -24,6 +24,7 @@ type requestLimits struct {
 	tenant  atrium.TenantID
 	heavy   bool                        // the whole request is heavy work and holds a slot
 	recheck func(context.Context) error // checks whether the key is still valid for the route
+	checked time.Time                   // when it was checked
 	memory  *memory                     // of the body and the response; nil with a nil limits
 	stream  *heavyWork                  // of the response, while it is streamed
 }
@@ -144,12 +145,17 @@ func (r *Request) admitChange(ctx context.Context, large bool) (func(), error) {
 }
 
 // DecodeBody calls f, which decodes the body of the request: as heavy work if the body is
-// large.
+// large. Then its error is that of Recheck if the key became invalid during the wait.
 func (r *Request) DecodeBody(ctx context.Context, f func() error) error {
-	if len(r.Body) > heavyBody {
-		return r.Heavily(ctx, f)
+	if len(r.Body) <= heavyBody {
+		return f()
 	}
-	return f()
+	return r.Heavily(ctx, func() error {
+		if err := r.recheckLate(ctx); err != nil {
+			return err
+		}
+		return f()
+	})
 }
 
 // Heavily calls f as heavy work.
@@ -274,6 +280,20 @@ func (r *Request) Recheck(ctx context.Context) error {
 		return nil
 	}
 	return r.recheck(ctx)
+}
+
+// lateRecheck is the age above which the result of the last check of a key is not used. Most bodies
+// arrive with their headers: their requests check the key once.
+const lateRecheck = 100 * time.Millisecond
+
+// recheckLate is Recheck if the last check is older than lateRecheck: the body arrived slowly, or the
+// request waited.
+func (r *Request) recheckLate(ctx context.Context) error {
+	if time.Since(r.checked) < lateRecheck {
+		return nil
+	}
+	r.checked = time.Now()
+	return r.Recheck(ctx)
 }
 
 // A rechecker periodically checks whether a stream may continue. It is for one goroutine.

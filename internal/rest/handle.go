@@ -269,6 +269,7 @@ func (a *API) serve(route Route) http.Handler {
 
 func (a *API) handle(route Route, reads *largeReads, held *memory, w http.ResponseWriter, r *http.Request) (Response, error) {
 	ctx := r.Context() //nolint:contextcheck // the request has no other
+	checked := time.Now()
 	who, err := a.authenticate(ctx, w, r)
 	if err != nil {
 		return Response{}, err
@@ -284,7 +285,7 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 	}
 	exchange := exchangeOf(w)
 	held.tenant = who.TenantID
-	request := &Request{http: r, id: exchange.RequestID, log: a.Log, requestLimits: requestLimits{limits: &a.Limits, writer: w, memory: held}}
+	request := &Request{http: r, id: exchange.RequestID, log: a.Log, requestLimits: requestLimits{limits: &a.Limits, writer: w, memory: held, checked: checked}}
 	request.recheck = func(ctx context.Context) error {
 		now, err := a.Keys.Authenticate(ctx, exchange.Client, r.Header.Get(headerKey))
 		if err != nil {
@@ -321,6 +322,11 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, storageTimeout+route.Wait) // only now: a body may arrive slowly
 		defer cancel()
+	}
+	if request.Stream == nil { // a stream checks its key itself
+		if err := request.recheckLate(ctx); err != nil {
+			return Response{}, err
+		}
 	}
 	if route.For == OneTenant || route.For == Either {
 		if err := a.nameTenant(ctx, route, &who, r); err != nil {
