@@ -76,6 +76,9 @@ func (a *App) MetricsAddr() string {
 	return a.measured.Addr().String()
 }
 
+// OpenConnections returns the number of open client connections.
+func (a *App) OpenConnections() int { return a.connections.Open() }
+
 // newServer returns the server of the API, with the limits of the settings.
 func newServer(c Config, handler http.Handler) *http.Server {
 	return &http.Server{

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,12 +27,45 @@ import (
 // process took 267 MB instead of 184 MB with the response cache, and was no faster.
 const gcPercent = 200
 
-// memoryLimit returns the soft memory limit of the Go runtime, unless GOMEMLIMIT is set: what clients
-// may make the process keep, and a share of that for other live memory. With less, requests that stay
-// within their limits would make it collect garbage all the time.
-func memoryLimit(c config.Config) int64 {
+// connectionMemory is the memory of a TLS connection with the largest headers and the part of a body
+// that needs no quota.
+const connectionMemory = 80 << 10
+
+// memoryLimit returns the soft memory limit of the Go runtime with a number of open connections: what
+// clients may make the process keep, and a share of that for other live memory. With less, requests
+// that stay within their limits would make it collect garbage all the time.
+func memoryLimit(c config.Config, connections int) int64 {
 	bodies := int64(c.BodyMemory) / 2 * 3 // with a quarter that is in reserve, and one of HTTP/2 that is not read yet
-	return 96<<20 + bodies + int64(c.QueueBytes) + int64(c.ResponseCache)
+	return 96<<20 + bodies + int64(c.QueueBytes) + int64(c.ResponseCache) + int64(connections)*connectionMemory
+}
+
+// limitMemory makes the memory limit follow the number of open connections until stop is called. It
+// does nothing if GOMEMLIMIT is set.
+func limitMemory(c config.Config, connections func() int) (stop func()) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return func() {}
+	}
+	const step = 256 // connections: each change of the limit stops all goroutines for a moment
+	rounded := 0
+	tick := time.NewTicker(time.Second)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+				if now := connections() / step * step; now != rounded {
+					rounded = now
+					debug.SetMemoryLimit(memoryLimit(c, rounded))
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		tick.Stop()
+		close(done)
+	}
 }
 
 func newServe() *cobra.Command {
@@ -87,7 +121,7 @@ func serve(
 		debug.SetGCPercent(gcPercent)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit(c))
+		debug.SetMemoryLimit(memoryLimit(c, 0))
 	}
 	// net/http writes to the standard logger what a webhook's endpoint sends without a request.
 	stdlog.SetOutput(io.Discard) //nolint:forbidigo // nothing else writes to it
@@ -148,6 +182,7 @@ func serve(
 	if err != nil {
 		return errors.Join(err, a.Close(ctx))
 	}
+	defer limitMemory(c, a.OpenConnections)()
 	defer onHangup(c, a.ReloadCertificate)()
 	err = a.Run(ctx)
 	if errors.Is(err, store.ErrNewer) {

@@ -151,7 +151,7 @@ type Config struct {
 	TrustedProxies string
 
 	// Memory for request bodies in progress and for responses that clients have not read
-	// yet, not counting the first 16 KiB of each. One tenant may use half of it; several
+	// yet, not counting the first 4 KiB of each. One tenant may use half of it; several
 	// tenants share it fairly. Requests that do not fit get 503.
 	BodyMemory Size
 

@@ -39,7 +39,7 @@ var usage = map[string]string{
 	"MaxConnections":       "Maximum open connections. The server closes further ones at once.",
 	"MaxClientConnections": "Maximum open connections of one client: an IPv4 address or an IPv6 /64 network. The server closes further ones at once. Trusted proxies are exempt.",
 	"TrustedProxies":       "Proxies whose X-Forwarded-For header names the client: comma-separated `networks` such as 10.0.0.0/8, or addresses. The header is ignored in requests from others.",
-	"BodyMemory":           "Memory for request bodies in progress and for responses that clients have not read yet, not counting the first 16 KiB of each. One tenant may use half of it; several tenants share it fairly. Requests that do not fit get 503.",
+	"BodyMemory":           "Memory for request bodies in progress and for responses that clients have not read yet, not counting the first 4 KiB of each. One tenant may use half of it; several tenants share it fairly. Requests that do not fit get 503.",
 	"ResponseCache":        "Maximum memory of cached responses to GET of the external and the content API, on SQLite. A response is cached until its data changes. 0 disables the cache.",
 	"MaxRequests":          "Maximum requests in flight, not counting imports and exports. One tenant may have half of them; several tenants share them fairly. The same number of further requests per tenant can wait, up to request-wait. 0 is unlimited. On PostgreSQL, the maximum is 32 times database-connections.",
 	"RequestWait":          "Maximum time that a request waits while max-requests are in flight. Then it gets 503.",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -343,6 +345,39 @@ func TestHTTP2BodyUsesQuotaFromItsFirstByte(t *testing.T) {
 			t.Errorf("HTTP/%d: %v", major, err)
 		}
 		m.release()
+	}
+}
+
+func TestBodyUsesQuotaForTheCapacityOfItsBuffer(t *testing.T) {
+	const most = 1 << 20
+	for _, size := range []int{0, 1, smallBody - 1, smallBody, smallBody + 1, 10_000, 16_000, 555_000, most} {
+		for _, declared := range []bool{true, false} {
+			m := &memory{quota: limit.NewQuota[atrium.TenantID](8 << 20), tenant: "a"}
+			r := httptest.NewRequest(http.MethodPost, "/", iotest.OneByteReader(strings.NewReader(strings.Repeat("x", size))))
+			if declared {
+				r.ContentLength = int64(size)
+			}
+			text, err := newBody(&recorder{ResponseWriter: httptest.NewRecorder()}, r, m).read(most)
+			if err != nil || len(text) != size {
+				t.Fatalf("a body of %d bytes: %d bytes, %v", size, len(text), err)
+			}
+			if counted := m.taken + smallBody; int64(cap(text)) > counted || m.taken > most {
+				t.Errorf("a body of %d bytes, declared %t: %d bytes are allocated, %d are counted", size, declared, cap(text), counted)
+			}
+			if declared && cap(text) > size+1 || cap(text) > max(2*size, smallBody) {
+				t.Errorf("a body of %d bytes, declared %t: %d bytes are allocated", size, declared, cap(text))
+			}
+			m.release()
+		}
+	}
+}
+
+func TestDeclaredLengthAllocatesNothingBeforeTheBodyArrives(t *testing.T) {
+	m := &memory{quota: limit.NewQuota[atrium.TenantID](8 << 20), tenant: "a"}
+	r := httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(io.ErrUnexpectedEOF))
+	r.ContentLength = 1 << 20
+	if _, err := newBody(&recorder{ResponseWriter: httptest.NewRecorder()}, r, m).read(1 << 20); err == nil || m.taken != 0 {
+		t.Errorf("%d bytes are taken from the quota, %v", m.taken, err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,11 +12,11 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// smallBody is how many bytes of an HTTP/1 body need no quota: the limit of connections bounds
-// them. The rest is taken from the quota that all bodies share, and so is every byte of an
-// HTTP/2 body, as a connection has many requests at once. smallBody also bounds the memory that
-// is allocated for a Content-Length before any of the body has arrived.
-const smallBody = 16 << 10
+// smallBody is how many bytes of an HTTP/1 body or of a response need no quota: the limit of
+// connections bounds them. The rest is taken from the quota that all bodies share, and so is every
+// byte of an HTTP/2 body, as a connection has many requests at once. smallBody also bounds the
+// memory that is allocated for a Content-Length before any of the body has arrived.
+const smallBody = 4 << 10
 
 // errBodies is the cause when a body is not read, or a response not sent, for lack of memory.
 var errBodies = fmt.Errorf("memory for bodies and responses: %w", limit.ErrBusy)
@@ -108,10 +107,8 @@ func (l *Limits) HoldMemory(w http.ResponseWriter, tenant atrium.TenantID) (hold
 type body struct {
 	w      http.ResponseWriter
 	r      *http.Request
-	from   io.Reader
 	memory *memory
 	free   int64 // bytes that need no quota
-	size   int64 // bytes read
 }
 
 func newBody(w http.ResponseWriter, r *http.Request, m *memory) *body {
@@ -130,12 +127,9 @@ func (b *body) read(limit int64) ([]byte, error) {
 		closeAfter(b.w, b.r)
 		return nil, tooLarge
 	}
-	var buffer bytes.Buffer
-	buffer.Grow(int(min(max(b.r.ContentLength, 0), b.free)) + bytes.MinRead)
-	b.from = http.MaxBytesReader(b.w, b.r.Body, limit)
-	_, err := buffer.ReadFrom(b)
+	text, err := b.readFrom(http.MaxBytesReader(b.w, b.r.Body, limit), limit)
 	if err == nil {
-		return buffer.Bytes(), nil
+		return text, nil
 	}
 	closeAfter(b.w, b.r)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -148,12 +142,31 @@ func (b *body) read(limit int64) ([]byte, error) {
 	return nil, atrium.Invalid(atrium.Fault{In: atrium.InBody, Detail: "ended before it was complete"}).Because(err)
 }
 
-// Read reads from the client and takes the bytes from the quota.
-func (b *body) Read(to []byte) (int, error) {
-	n, err := b.from.Read(to)
-	b.size += int64(n)
-	if !b.memory.hold(b.size - b.free) {
-		return n, errBodies
+// readFrom reads at most limit bytes. It doubles its buffer up to the Content-Length, and takes the
+// capacity of a buffer from the quota before it allocates it.
+func (b *body) readFrom(from io.Reader, limit int64) (text []byte, err error) {
+	most := limit + 1 // one byte more than the body, so that the last Read can report its end
+	if b.r.ContentLength >= 0 {
+		most = b.r.ContentLength + 1
 	}
-	return n, err
+	for {
+		if len(text) == cap(text) {
+			capacity := max(2*int64(cap(text)), smallBody)
+			if int64(cap(text)) < most {
+				capacity = min(capacity, most)
+			}
+			if !b.memory.hold(capacity - b.free) {
+				return nil, errBodies
+			}
+			text = append(make([]byte, 0, capacity), text...)
+		}
+		n, err := from.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		if errors.Is(err, io.EOF) {
+			return text, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
