@@ -3,6 +3,7 @@ package expression
 import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
@@ -52,8 +53,16 @@ func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uin
 	if function == "matches" && len(args) == 2 {
 		cost *= 1 + c.regexpCost(args[1])
 	}
+	if function == overloads.TypeConvertDouble && len(args) == 1 {
+		if text, ok := args[0].(types.String); ok && !convertsFast(decimal(string(text))) {
+			cost += slowDouble
+		}
+	}
 	return &cost
 }
+
+// slowDouble is the cost of converting a text to a double if that takes long.
+const slowDouble = 50
 
 // compares reports whether a function compares its arguments. Others take the same time for any optional value.
 func compares(function string) bool {

@@ -195,6 +195,27 @@ func TestWhatTakesTimeHasACost(t *testing.T) {
 	}
 }
 
+func TestConversionThatTakesLongHasACost(t *testing.T) {
+	converted := func(text string) error {
+		list := strings.TrimSuffix(strings.Repeat(`"`+text+`",`, 2000), ",")
+		_, err := evaluate(t, `body.list.exists(x, double(x) == 3.0)`, `{"list":[`+list+`]}`, Bool)
+		return err
+	}
+	for name, text := range slowNumbers {
+		if len(text) > 100 { // so that their lengths do not reach the limits
+			continue
+		}
+		if err := converted(text); err == nil || !strings.Contains(err.Error(), "cost limit") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, text := range []string{"1.5", "-1e300", "+12345678901234567", "1.7976931348623157e308", "0e-320", "Infinity", "0x1p-1074"} {
+		if err := converted(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestSearchesTakeLinearTime(t *testing.T) {
 	text, part := strings.Repeat("a", 95_000), strings.Repeat("a", 47_000)
 	for _, search := range []func(text, part string){

@@ -2,6 +2,11 @@ package expression
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,6 +19,60 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 		"9223372036854775808": "9223372036854775808", "18446744073709552000": 18446744073709552000.0, "0.1": 0.1, "1.0": 1.0, "1e3": 1000.0, "-2.50E-3": -0.0025, "1e400": "1e400", "1e-400": "1e-400",
 		"18446744073709551617": "18446744073709551617", "0.12345678901234567890": "0.12345678901234567890", "0.0": 0.0, "0e5": 0.0,
 	} {
+		if got := number(text); got != want {
+			t.Errorf("%s is %v (%T), want %v (%T)", text, got, got, want, want)
+		}
+	}
+}
+
+// slowNumbers are those that package strconv converts in 10 to 70 µs, not in 0.1.
+var slowNumbers = map[string]string{
+	"subnormal":       "1e-320",
+	"long subnormal":  "-1.2345678901234e-310",
+	"below normal":    "2.2250738585072011e-308",
+	"smallest":        "5e-324",
+	"below smallest":  "1e-330",
+	"too large":       "2e308",
+	"far too large":   "1e309",
+	"digits of zeros": "0." + strings.Repeat("0", 319) + "1",
+	"25 digits":       slowDigits(25),
+	"800 digits":      slowDigits(800),
+}
+
+// slowDigits returns digits of a number that is between two doubles, so that it takes more than 19 of them to tell which one is nearer.
+func slowDigits(n int) string {
+	one := 1.2345678901234567e-300
+	middle := new(big.Float).SetPrec(3000).SetFloat64(one)
+	middle.Add(middle, new(big.Float).SetFloat64(math.Nextafter(one, 1)))
+	return middle.Quo(middle, big.NewFloat(2)).Text('e', n-1)
+}
+
+func TestNumbersThatTakeLongToConvertAreTexts(t *testing.T) {
+	for name, text := range slowNumbers {
+		if got := number(text); got != text {
+			t.Errorf("%s: %s is %v (%T)", name, text, got, got)
+		}
+	}
+	for text, want := range map[string]float64{
+		"2.2250738585072014e-308": 0x1p-1022, "-22.250738585072014e-309": -0x1p-1022, "1e-307": 1e-307, "1.7976931348623157e308": math.MaxFloat64,
+		"17976931348623157" + strings.Repeat("0", 292): math.MaxFloat64, "1e308": 1e308, "0e-320": 0, "1." + strings.Repeat("0", 800): 1,
+	} {
+		if got := number(text); got != want {
+			t.Errorf("%s is %v (%T)", text, got, got)
+		}
+	}
+}
+
+func TestNumbersAreDoublesIfTheyPrintTheSame(t *testing.T) {
+	for range 100_000 {
+		text := fmt.Sprintf("%d.%de%d", rand.N(10), rand.N(int64(math.Pow10(rand.N(19)))), rand.N(660)-340)
+		f, err := strconv.ParseFloat(text, 64)
+		digits, exponent := decimal(text)
+		same, sameExponent := decimal(strconv.FormatFloat(f, 'e', -1, 64))
+		want := any(f)
+		if err != nil || digits != same || exponent != sameExponent || math.Abs(f) < 0x1p-1022 && f != 0 {
+			want = text
+		}
 		if got := number(text); got != want {
 			t.Errorf("%s is %v (%T), want %v (%T)", text, got, got, want, want)
 		}
