@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -47,17 +48,21 @@ type mapper struct {
 	change   atrium.Change
 	receiver atrium.Receiver
 	deadline time.Time
+	hold     func(bytes int64) error // memory
+	read     int64                   // bytes of the deliveries that were read together
 	mappedAgain
 }
 
-// newMapper returns a mapper of the receiver of the path. It returns Conflict if the mapping does not compile.
-func (a *API) newMapper(ctx context.Context, who auth.Principal, r *rest.Request, c atrium.Change) (*mapper, error) {
+// newMapper returns a mapper of the receiver of the path. It returns Conflict if the mapping does not compile. Call release at the
+// end, also after an error.
+func (a *API) newMapper(ctx context.Context, who auth.Principal, r *rest.Request, c atrium.Change) (m *mapper, release func(), err error) {
 	found, err := a.findReceiver(ctx, who, r)
 	if err != nil {
-		return nil, err
+		return nil, func() {}, err
 	}
-	m := &mapper{API: a, r: r, change: c, receiver: found, deadline: time.Now().Add(maxTimeAgain), mappedAgain: mappedAgain{Faults: []quarantineFault{}}}
-	return m, r.Heavily(ctx, func() (err error) {
+	m = &mapper{API: a, r: r, change: c, receiver: found, deadline: time.Now().Add(maxTimeAgain), mappedAgain: mappedAgain{Faults: []quarantineFault{}}}
+	m.hold, release = r.HoldMemory()
+	return m, release, r.Heavily(ctx, func() (err error) {
 		_, err = m.compiled()
 		return err
 	})
@@ -73,11 +78,25 @@ func (m *mapper) compiled() (*mapping.Mapping, error) {
 	return compiled, nil
 }
 
+// uses counts memory of an evaluation in bytes, and that of the deliveries that were read, until the request ends.
+func (m *mapper) uses(memory int) error { return m.hold(m.read + int64(memory) - rest.FreeMemory) }
+
 // full reports whether the request should end.
 func (m *mapper) full() bool { return m.AccountLogs >= maxEntriesAgain || time.Now().After(m.deadline) }
 
 // run maps deliveries, in order, until it is full or an attempt fails that may succeed later. done is how many it is done with.
 func (m *mapper) run(ctx context.Context, deliveries []atrium.QuarantinedDelivery) (done int, err error) {
+	m.read = 0
+	for i := range deliveries {
+		d := &deliveries[i]
+		m.read += int64(len(d.Query) + len(d.Body))
+		for _, h := range d.Headers {
+			m.read += int64(len(h.Name) + len(h.Value))
+		}
+	}
+	if err := m.uses(0); err != nil {
+		return 0, err
+	}
 	faults := map[atrium.QuarantinedID]string{}
 	for i := range deliveries {
 		d := &deliveries[i]
@@ -109,13 +128,16 @@ func (m *mapper) one(ctx context.Context, d *atrium.QuarantinedDelivery) error {
 		if err != nil {
 			return err
 		}
-		results, err = compiled.Map(&mapping.Delivery{Headers: d.Headers, Query: d.Query, Body: d.Body}, m.maxPayload(), func() (*mapping.Mapping, error) {
+		results, err = compiled.Map(&mapping.Delivery{Headers: d.Headers, Query: d.Query, Body: d.Body}, m.maxPayload(), func(memory int) (*mapping.Mapping, error) {
+			if err := m.uses(memory); err != nil {
+				return nil, err
+			}
 			if err := pause(); err != nil {
 				return nil, err
 			}
 			return m.compiled()
 		})
-		return err
+		return cmp.Or(err, m.uses(mapping.Memory(results)))
 	}); err != nil {
 		return err
 	}
@@ -176,7 +198,8 @@ func (a *API) mapQuarantineAgain(ctx context.Context, who auth.Principal, r *res
 	if err != nil {
 		return rest.Response{}, err
 	}
-	m, err := a.newMapper(ctx, who, r, c)
+	m, release, err := a.newMapper(ctx, who, r, c)
+	defer release()
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -215,7 +238,8 @@ func (a *API) mapQuarantinedAgain(ctx context.Context, who auth.Principal, r *re
 	if err != nil {
 		return rest.Response{}, err
 	}
-	m, err := a.newMapper(ctx, who, r, c)
+	m, release, err := a.newMapper(ctx, who, r, c)
+	defer release()
 	if err != nil {
 		return rest.Response{}, err
 	}

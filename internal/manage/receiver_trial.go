@@ -94,7 +94,9 @@ func (a *API) tryReceiver(ctx context.Context, who auth.Principal, r *rest.Reque
 			return rest.Response{}, err
 		}
 	}
-	results, fault, err := a.mapTrial(ctx, r, &found, sent)
+	hold, release := r.HoldMemory()
+	defer release()
+	results, fault, err := a.mapTrial(ctx, r, &found, sent, hold)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -133,12 +135,22 @@ func (a *API) verifyTrial(ctx context.Context, found *atrium.Receiver, trial *re
 	return nil
 }
 
-// mapTrial returns what the elements of a delivery become, or why it cannot be mapped.
-func (a *API) mapTrial(ctx context.Context, r *rest.Request, found *atrium.Receiver, sent *provider.Request) (results []mapping.Result, fault string, err error) {
+// mapTrial returns what the elements of a delivery become, or why it cannot be mapped. hold counts the memory of both, also while
+// this waits for a processor.
+func (a *API) mapTrial(
+	ctx context.Context, r *rest.Request, found *atrium.Receiver, sent *provider.Request, hold func(bytes int64) error,
+) (results []mapping.Result, fault string, err error) {
+	uses := func(memory int) error { return hold(int64(len(sent.Body)+memory) - rest.FreeMemory) }
+	if err := uses(0); err != nil {
+		return nil, "", err
+	}
 	err = r.HeavilyPausing(ctx, func(pause func() error) error {
 		compiled, err := mapping.Compile(found.ID, &found.ReceiverSpec)
 		if err == nil {
-			results, err = compiled.Map(&mapping.Delivery{Headers: sent.Headers, Query: sent.Query, Body: sent.Body}, a.maxPayload(), func() (*mapping.Mapping, error) {
+			results, err = compiled.Map(&mapping.Delivery{Headers: sent.Headers, Query: sent.Query, Body: sent.Body}, a.maxPayload(), func(memory int) (*mapping.Mapping, error) {
+				if err := uses(memory); err != nil {
+					return nil, err
+				}
 				if err := pause(); err != nil {
 					return nil, err
 				}
@@ -149,7 +161,7 @@ func (a *API) mapTrial(ctx context.Context, r *rest.Request, found *atrium.Recei
 		if _, unmapped := errors.AsType[*mapping.Fault](err); unmapped || uncompiled {
 			fault, err = err.Error(), nil
 		}
-		return err
+		return cmp.Or(err, uses(mapping.Memory(results)))
 	})
 	return results, fault, err
 }

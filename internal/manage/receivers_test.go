@@ -1,9 +1,58 @@
 package manage_test
 
 import (
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+
+	"atrium"
+	"atrium/internal/limit"
+	"atrium/internal/manage"
+	"atrium/internal/rest"
 )
+
+func TestMemoryOfMappedDeliveriesCountsAsThatOfTheTenant(t *testing.T) {
+	s, tenant := newStore(t)
+	receiver, _, err := s.CreateReceiver(t.Context(), atrium.CommandLine(tenant), atrium.Receiver{ID: atrium.NewID[atrium.ReceiverID](), ReceiverSpec: atrium.ReceiverSpec{
+		Name: "a", Provider: atrium.ProviderToken, Source: "s", Verification: atrium.Verification{Header: "x-token"}, Mapping: atrium.Mapping{
+			Name: `"` + strings.Repeat("😀", 250) + `" + string(body.?a.orValue(1))`,
+		},
+	}}, atrium.ReceiverSecret{ID: atrium.NewID[atrium.ReceiverSecretID](), Value: []byte("a secret")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := "[" + strings.Repeat("{},", 900) + "{}]"
+	quarantine := func(body string) string {
+		id := atrium.NewID[atrium.QuarantinedID]()
+		if err := s.Quarantine(t.Context(), atrium.QuarantinedDelivery{ID: id, TenantID: tenant, ReceiverID: receiver.ID, ReceivedAt: atrium.At(s.Now()), Body: []byte(body)}); err != nil {
+			t.Fatal(err)
+		}
+		return string(id)
+	}
+	bodies := limit.NewQuota[atrium.TenantID](4 << 20)
+	server := &rest.API{Keys: tenantKey(tenant), Log: slog.New(slog.DiscardHandler), Limits: rest.Limits{Bodies: bodies}}
+	h := server.Handler((&manage.API{Store: s, Cursors: rest.CursorKey("k")}).Routes(), nil)
+	post := func(path, body string, status int, part string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/manage/v0/receivers/"+string(receiver.ID)+path, strings.NewReader(body)))
+		if w.Code != status || !strings.Contains(w.Body.String(), part) {
+			t.Errorf("%s: %d %s, want %d with %s", path, w.Code, w.Body, status, part)
+		}
+	}
+	id, small := quarantine(large), quarantine("{}")
+	post("/try", `{"request":{"body":"`+large+`"}}`, http.StatusServiceUnavailable, "unavailable")
+	post("/try", `{"quarantinedId":"`+id+`"}`, http.StatusServiceUnavailable, "unavailable")
+	post("/map_again", `{}`, http.StatusServiceUnavailable, "unavailable")
+	post("/quarantine/"+id+"/map_again", ``, http.StatusServiceUnavailable, "unavailable")
+	post("/try", `{"quarantinedId":"`+small+`"}`, http.StatusOK, `"elements":1`)
+	post("/quarantine/"+small+"/map_again", ``, http.StatusOK, `"accountLogs":1`)
+	if !bodies.Take(tenant, bodies.Alone()) {
+		t.Error("memory is counted after the requests have ended")
+	}
+}
 
 // A schema cannot say whether an expression compiles, or what a provider requires: the server may refuse a body that the
 // document accepts.

@@ -22,8 +22,8 @@ import (
 // costly is a filter that takes some tens of milliseconds for an event with a list of 300 elements.
 const costly = "data.payload.list.all(a, data.payload.list.all(b, a + b > 0))"
 
-// newCheckedWebhook returns a store, and a webhook with a costly filter that has reached events.
-func newCheckedWebhook(t *testing.T, events int) (*store.Store, atrium.Webhook) {
+// newStore returns a store with a key for secrets, and a tenant.
+func newStore(t *testing.T) (*store.Store, atrium.TenantID) {
 	t.Helper()
 	dir := t.TempDir()
 	must := func(err error) {
@@ -45,22 +45,35 @@ func newCheckedWebhook(t *testing.T, events int) (*store.Store, atrium.Webhook) 
 	s.UseSecrets(keys)
 	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
 	must(err)
-	_, err = s.SetEventSettings(t.Context(), atrium.CommandLine(tenant.ID), true, func(atrium.EventSettings) error { return nil })
+	return s, tenant.ID
+}
+
+// newCheckedWebhook returns a store, and a webhook with a costly filter that has reached events.
+func newCheckedWebhook(t *testing.T, events int) (*store.Store, atrium.Webhook) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, tenant := newStore(t)
+	_, err := s.SetEventSettings(t.Context(), atrium.CommandLine(tenant), true, func(atrium.EventSettings) error { return nil })
 	must(err)
 	payload := []byte(`{"list":[` + strings.Repeat("1,", 299) + `1]}`)
 	drafts := make([]*atrium.Draft, events)
 	for i := range drafts {
-		drafts[i], err = canonical.Draft(tenant.ID, atrium.Submission{Source: "crm", Type: "a", Claim: atrium.Claim{Domain: "a.example"}, Payload: payload})
+		drafts[i], err = canonical.Draft(tenant, atrium.Submission{Source: "crm", Type: "a", Claim: atrium.Claim{Domain: "a.example"}, Payload: payload})
 		must(err)
 		drafts[i].ID = atrium.NewID[atrium.EntryID]()
 	}
 	_, err = s.Append(t.Context(), drafts)
 	must(err)
 	for more := true; more; {
-		more, err = s.SequenceEvents(t.Context(), tenant.ID)
+		more, err = s.SequenceEvents(t.Context(), tenant)
 		must(err)
 	}
-	w, _, err := s.CreateWebhook(t.Context(), atrium.CommandLine(tenant.ID), atrium.Webhook{ID: atrium.NewID[atrium.WebhookID](), WebhookSpec: atrium.WebhookSpec{
+	w, _, err := s.CreateWebhook(t.Context(), atrium.CommandLine(tenant), atrium.Webhook{ID: atrium.NewID[atrium.WebhookID](), WebhookSpec: atrium.WebhookSpec{
 		URL: "https://hooks.example/", Format: atrium.FormatStandard, Filter: costly,
 	}}, []atrium.WebhookSecret{{ID: atrium.NewID[atrium.WebhookSecretID](), Kind: atrium.SecretSigning, Value: []byte("012345678901234567890123")}})
 	must(err)

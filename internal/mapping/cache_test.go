@@ -60,7 +60,7 @@ func TestMemoryOfMappingsIsBoundedAlsoWhileDeliveriesWait(t *testing.T) {
 		m := get(t, c, r)
 		m.slice = -1
 		// The filter selects nothing. Each delivery pauses before its element, and waits there for all later ones.
-		results, err := m.Map(&Delivery{Body: []byte(`{"a":false}`)}, maxPayload, func() (*Mapping, error) {
+		results, err := m.Map(&Delivery{Body: []byte(`{"a":false}`)}, maxPayload, func(int) (*Mapping, error) {
 			if !waited {
 				waited = true
 				deliver(i + 1)

@@ -151,25 +151,46 @@ func (f *Fault) Error() string {
 // Pauses of Map.
 const (
 	usualSlice = 50 * time.Millisecond
-	maxPausing = 4 << 10 // bytes of a payload that is in memory, decoded, during a pause: it can be fifty times as large
+	maxPausing = 4 << 10 // bytes of a payload that is in memory, decoded, during a pause
 )
+
+// The estimates of memory.
+const (
+	elementMemory = 500 // bytes of a Result and of its draft, without texts
+	decodedMemory = 80  // bytes of a decoded payload for each of its bytes, at most
+)
+
+// Memory returns an estimate of the bytes that results and their drafts occupy, without payloads. It is usually larger than
+// what they do.
+func Memory(results []Result) int {
+	sum := len(results) * elementMemory
+	for i := range results {
+		r := &results[i]
+		// A draft has the domain in two forms, and the name in lower case, which can be three times as long.
+		sum += len(r.Type) + len(r.Claim.AccountID) + 3*len(r.Claim.Domain) + 4*len(r.Claim.Name) + 2*len(r.IdempotencyKey)
+	}
+	return sum
+}
+
+// A Pause lets others use the processor, while the evaluation occupies memory in bytes, as estimated. It returns the mapping to
+// continue with, which is the same one, or one compiled again: Map keeps none during a pause, so that deliveries that wait do not
+// occupy more memory than a Cache.
+type Pause func(memory int) (*Mapping, error)
 
 // Map returns what the elements of a delivery become, in order. maxPayload is the maximum number of bytes of a payload. A
 // delivery is mapped completely or not at all: an error is a *Fault, or one of pause. Map calls pause, unless it is nil, when
-// it has used a processor for some time, so that others can: between two elements, or between two expressions of a small one. Pause
-// returns the mapping to continue with, which is the same one, or one compiled again: Map keeps none during a pause, so that
-// deliveries that wait do not occupy more memory than a Cache.
-func (m *Mapping) Map(d *Delivery, maxPayload int, pause func() (*Mapping, error)) ([]Result, error) {
+// it has used a processor for some time: between two elements, or between two expressions of a small one.
+func (m *Mapping) Map(d *Delivery, maxPayload int, pause Pause) ([]Result, error) {
 	elements, fault := d.split(maxPayload)
 	if fault != nil {
 		return nil, fault
 	}
 	variables := map[string]any{"headers": d.headers(), "query": d.query()}
 	results, used := make([]Result, len(elements.payloads)), map[string]int{}
-	e := evaluation{mapping: m, receiver: m.receiver, source: m.source, variables: variables, left: maxCost, began: time.Now()}
+	e := evaluation{mapping: m, receiver: m.receiver, source: m.source, variables: variables, results: results, left: maxCost, began: time.Now()}
 	for i, payload := range elements.payloads {
 		delete(variables, "body")
-		e.pause = pause
+		e.pause, e.decoded = pause, 0
 		if e.mayPause(); e.err != nil {
 			return nil, e.err
 		}
@@ -177,7 +198,7 @@ func (m *Mapping) Map(d *Delivery, maxPayload int, pause func() (*Mapping, error
 		if err != nil {
 			return nil, &Fault{elements.number(i), "", err.Error()}
 		}
-		variables["body"] = body
+		variables["body"], e.decoded = body, decodedMemory*len(payload)
 		if len(payload) > maxPausing {
 			e.pause = nil
 		}
@@ -199,18 +220,20 @@ type evaluation struct {
 	receiver  atrium.ReceiverID
 	source    string
 	variables map[string]any
-	left      int                      // of maxCost
-	began     time.Time                // when it began, or pause last returned
-	pause     func() (*Mapping, error) // nil for none
-	err       error                    // of pause
-	fault     *Fault                   // the first one
+	decoded   int // bytes of the payload in variables, as estimated
+	results   []Result
+	left      int       // of maxCost
+	began     time.Time // when it began, or pause last returned
+	pause     Pause     // nil for none
+	err       error     // of pause
+	fault     *Fault    // the first one
 }
 
 // mayPause calls pause, if it is time to, and keeps its error.
 func (e *evaluation) mayPause() {
 	if e.pause != nil && time.Since(e.began) > e.mapping.slice {
 		e.mapping = nil
-		e.mapping, e.err = e.pause()
+		e.mapping, e.err = e.pause(e.decoded + Memory(e.results))
 		e.began = time.Now()
 	}
 }
@@ -248,7 +271,7 @@ func (e *evaluation) text(member int, check func(string) string) string {
 			e.fail(member, "the result "+detail)
 		}
 	}
-	return result
+	return strings.Clone(result) // it can be a part of a text that is much longer
 }
 
 func (e *evaluation) run(payload []byte, used map[string]int) (r Result) {
@@ -271,14 +294,14 @@ func (e *evaluation) run(payload []byte, used map[string]int) (r Result) {
 		return ""
 	}))
 	if r.Claim.Domain = e.text(memberDomain, atrium.CheckDomain); r.Claim.Domain == "" {
-		r.Claim.Domain = domainOfEmail(e.text(memberEmail, func(string) string { return "" }))
+		r.Claim.Domain = strings.Clone(domainOfEmail(e.text(memberEmail, func(string) string { return "" })))
 	}
 	r.Claim.Name = e.text(memberName, upTo(atrium.MaxName))
 	r.OccurredAt = e.time()
 	id := ""
 	switch value := e.value(memberEventID).(type) {
 	case string:
-		id = value
+		id = strings.Clone(value)
 	case int64:
 		id = strconv.FormatInt(value, 10)
 	}

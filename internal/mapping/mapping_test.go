@@ -3,6 +3,7 @@ package mapping
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -337,11 +338,11 @@ func TestCostlyDeliveryPauses(t *testing.T) {
 	m := compiled(t, atrium.ProviderToken, atrium.Mapping{Type: "'a'", Name: "'b'"})
 	busy := errors.New("busy")
 	pausing := func(body string) (pauses int, err error) {
-		results, err := m.Map(&Delivery{Body: []byte(body)}, maxPayload, func() (*Mapping, error) { pauses++; return m, nil })
+		results, err := m.Map(&Delivery{Body: []byte(body)}, maxPayload, func(int) (*Mapping, error) { pauses++; return m, nil })
 		if err != nil || len(results) == 0 {
 			t.Errorf("%d results, %v", len(results), err)
 		}
-		results, err = m.Map(&Delivery{Body: []byte(body)}, maxPayload, func() (*Mapping, error) { return nil, busy })
+		results, err = m.Map(&Delivery{Body: []byte(body)}, maxPayload, func(int) (*Mapping, error) { return nil, busy })
 		if err != nil && len(results) > 0 {
 			t.Errorf("%d results, %v", len(results), err)
 		}
@@ -361,6 +362,76 @@ func TestCostlyDeliveryPauses(t *testing.T) {
 		if n, err := pausing(body); n != want || !errors.Is(err, busy) {
 			t.Errorf("%.20s: %d pauses, want %d; then %v", body, n, want, err)
 		}
+	}
+}
+
+func TestMemoryOfAnEvaluationIsNotUnderestimated(t *testing.T) {
+	emoji := func(n int) string { return `"` + strings.Repeat("😀", n) + `" + string(body.?a.orValue(1))` }
+	long := `("a|` + strings.Repeat("b", 3000) + `" + body.?b.orValue("c")).split("|")[0]`
+	array := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
+	for name, c := range map[string]struct {
+		mapping atrium.Mapping
+		body    string
+	}{
+		"literals":         {atrium.Mapping{Name: emoji(250), EventID: emoji(190), Type: emoji(95), Domain: `"noisy.example"`}, array(930, "{}")},
+		"names that grow":  {atrium.Mapping{Name: `"` + strings.Repeat("\u0390", 255) + `"`}, array(930, "{}")},
+		"empty elements":   {atrium.Mapping{}, array(1000, "{}")},
+		"filtered":         {atrium.Mapping{Filter: "false"}, array(1000, "{}")},
+		"parts of texts":   {atrium.Mapping{Name: long, EventID: long, Type: long, Domain: long + " + \".example\""}, array(100, "{}")},
+		"parts of emails":  {atrium.Mapping{Email: `"` + strings.Repeat("a", 3000) + `" + body.?b.orValue("") + "@a.example"`}, array(500, "{}")},
+		"decoded objects":  {atrium.Mapping{Type: `"a"`}, `{"l":` + array(500, `{"":0}`) + `}`},
+		"decoded nested":   {atrium.Mapping{Type: `"a"`}, `{"l":` + array(30, strings.Repeat(`{"":`, 25)+"0"+strings.Repeat("}", 25)) + `}`},
+		"elements to come": {atrium.Mapping{Type: `"a"`}, `[{"l":` + array(500, `{"":0}`) + `},` + array(900, "{}")[1:]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const deliveries = 10
+			m := compiled(t, atrium.ProviderToken, c.mapping)
+			m.slice = -1
+			var pauses int
+			if _, err := m.Map(&Delivery{Body: []byte(c.body)}, maxPayload, func(int) (*Mapping, error) { pauses++; return m, nil }); err != nil {
+				t.Fatal(err)
+			}
+			before, paused, counted := heap(), uint64(0), 0
+			all := make([][]*atrium.Draft, 0, deliveries)
+			var deliver func()
+			deliver = func() {
+				if len(all) == deliveries {
+					paused = heap()
+					return
+				}
+				all = append(all, nil)
+				drafts, n := &all[len(all)-1], 0
+				results, err := m.Map(&Delivery{Body: []byte(c.body)}, maxPayload, func(memory int) (*Mapping, error) {
+					if n++; n == pauses {
+						counted += memory
+						deliver()
+					}
+					return m, nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				for _, r := range results {
+					*drafts = append(*drafts, canonical.KeyDraft("tenant_01m8g9mhfffxf82tmjampdm4dz", r.Submission))
+				}
+			}
+			deliver()
+			bodies := deliveries * (len(c.body) + 16<<10)
+			t.Logf("%d KiB of %d KiB while deliveries wait", (int64(paused)-int64(before))>>10, counted>>10)
+			if used := int64(paused) - int64(before); used > int64(counted+bodies) {
+				t.Errorf("deliveries that wait occupy %d bytes, and %d are counted", used, counted)
+			}
+			results, err := m.Map(&Delivery{Body: []byte(c.body)}, maxPayload, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			drafted := int64(heap()) - int64(before)
+			t.Logf("%d KiB of %d KiB as drafts", drafted>>10, deliveries*Memory(results)>>10)
+			if drafted > int64(deliveries*Memory(results)+bodies) {
+				t.Errorf("drafts occupy %d bytes, and %d are counted", drafted, deliveries*Memory(results))
+			}
+			runtime.KeepAlive(all)
+		})
 	}
 }
 

@@ -231,11 +231,11 @@ func (q *request) deliver() (made reply, err error) {
 	if !verified { // anyone can send it
 		read, quota = limits.ReadUnverifiedBody, rest.QuotaOfReceivers(tenant)
 	}
-	body, release, err := read(q.w, q.r, quota, q.maxBody())
+	body, releaseBody, err := read(q.w, q.r, quota, q.maxBody())
 	if err != nil {
 		return made, err
 	}
-	defer release()
+	defer releaseBody()
 	q.sent.Body = body
 	ctx, cancel := context.WithTimeout(q.r.Context(), timeout) // only now: a body may arrive slowly
 	defer cancel()
@@ -258,7 +258,9 @@ func (q *request) deliver() (made reply, err error) {
 	if text, ok := provider.Challenge(q.receiver.Provider, &q.sent); ok {
 		return reply{status: http.StatusOK, text: text, outcome: Challenged}, nil
 	}
-	drafts, err := q.draft(ctx, &made)
+	hold, release := limits.HoldMemory(q.w, tenant)
+	defer release()
+	drafts, err := q.draft(ctx, hold, &made)
 	if err == nil {
 		made.outcome, made.status = Filtered, http.StatusOK
 		if len(drafts) > 0 {
@@ -347,20 +349,27 @@ func headersOf(r *http.Request) (all []atrium.Header) {
 	return all
 }
 
-// draft returns the drafts of the entries of a delivery. It counts what the filter left out.
-func (q *request) draft(ctx context.Context, made *reply) (drafts []*atrium.Draft, err error) {
+// draft returns the drafts of the entries of a delivery. It counts what the filter left out, and has hold count their memory, also
+// while it waits for a processor.
+func (q *request) draft(ctx context.Context, hold func(bytes int64) error, made *reply) (drafts []*atrium.Draft, err error) {
 	err = rest.HeavilyPausing(ctx, q.w, q.API.Limits.Heavy, q.receiver.TenantID, func(pause func() error) error {
 		compiled, err := q.mapping()
 		if err != nil {
 			return err
 		}
-		results, err := compiled.Map(&mapping.Delivery{Headers: q.sent.Headers, Query: q.sent.Query, Body: q.sent.Body}, int(q.maxBody()), func() (*mapping.Mapping, error) {
+		results, err := compiled.Map(&mapping.Delivery{Headers: q.sent.Headers, Query: q.sent.Query, Body: q.sent.Body}, int(q.maxBody()), func(memory int) (*mapping.Mapping, error) {
+			if err := hold(int64(memory) - rest.FreeMemory); err != nil {
+				return nil, err
+			}
 			if err := pause(); err != nil {
 				return nil, err
 			}
 			return q.mapping()
 		})
 		if err != nil {
+			return err
+		}
+		if err := hold(int64(mapping.Memory(results)) - rest.FreeMemory); err != nil {
 			return err
 		}
 		drafts, made.Filtered = Drafts(&q.receiver.Receiver, results, rest.ExchangeOf(q.w).RequestID)

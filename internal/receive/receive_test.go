@@ -591,6 +591,35 @@ func TestBodiesOfUnverifiedRequestsLeaveMemoryForOtherSenders(t *testing.T) {
 	want(t, send(h, from("192.0.2.1", github(large, "push", "e"))), http.StatusOK, "")
 }
 
+func TestMemoryOfEntriesCountsAsThatOfTheTenantUntilTheyAreStored(t *testing.T) {
+	f, _ := newFake(atrium.ProviderGitHub, atrium.Mapping{
+		Name:   `"` + strings.Repeat("😀", 250) + `" + string(body.?a.orValue(1))`,
+		Filter: `body.?l.orValue([]).all(a, body.l.all(b, a == b))`,
+	})
+	bodies := limit.NewQuota[atrium.TenantID](4 << 20)
+	h := f.handler(rest.Limits{Bodies: bodies})
+	array := func(n int) string { return "[" + strings.Repeat("{},", n) + "{}]" }
+	want(t, send(h, github(array(900), "push", "a")), http.StatusServiceUnavailable, "")
+	if len(f.entries) > 0 || f.exchange.Refused != telemetry.ByBodyMemory {
+		t.Errorf("%d entries were stored, refused by %q", len(f.entries), f.exchange.Refused)
+	}
+	f.fails = func(*atrium.Draft) error {
+		if bodies.Take(tenant, bodies.Alone()*3/4) {
+			t.Error("the memory is not counted while the entries are stored")
+		}
+		return nil
+	}
+	want(t, send(h, github(array(200), "push", "b")), http.StatusOK, `"entries":201`)
+	f.fails = nil
+	// This one has a fault at its end, unless it is refused before, while it waits for a processor.
+	costly := `{"l":[` + strings.Repeat("1,", 80) + `1]}`
+	want(t, send(h, github("["+strings.Repeat("{},", 600)+strings.Repeat(costly+",", 300)+costly+"]", "push", "c")), http.StatusServiceUnavailable, "")
+	if !bodies.Take(tenant, bodies.Alone()) {
+		t.Error("memory is counted after the requests have ended")
+	}
+	want(t, send(h, github("{}", "push", "d")), http.StatusOK, `"entries":1`) // small ones need no memory of it
+}
+
 func TestBodyIsNotReadIfItsHeadersAreNotVerified(t *testing.T) {
 	f, h := newFake(atrium.ProviderToken, atrium.Mapping{})
 	f.receiver.Verification = atrium.Verification{Header: "X-Token"}

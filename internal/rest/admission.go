@@ -272,6 +272,14 @@ func (r *Request) Reserve(bytes int64) (release func(), err error) {
 	return func() { r.limits.Bodies.Return(r.tenant, bytes) }, nil
 }
 
+// HoldMemory is Limits.HoldMemory for the tenant of the request.
+func (r *Request) HoldMemory() (hold func(bytes int64) error, release func()) {
+	if r.limits == nil {
+		return func(int64) error { return nil }, func() {}
+	}
+	return r.limits.HoldMemory(r.writer, r.tenant)
+}
+
 // Recheck returns an error if the key of the request is no longer valid for the route, as it
 // was revoked or has expired. It is for work that takes longer than a verified key is cached,
 // and is cheap.

@@ -90,6 +90,10 @@ func (l *Limits) HoldResponse(w http.ResponseWriter, tenant atrium.TenantID, siz
 	return held.release, nil
 }
 
+// FreeMemory is how many bytes that a request uses, apart from its body, need no quota: the limit of requests in flight bounds
+// them.
+const FreeMemory = smallBody
+
 // HoldMemory returns hold, which counts at least the given bytes that an open handler uses as memory of a tenant, until
 // release is called. Its error's code is atrium.CodeUnavailable if the tenant may not have as much.
 func (l *Limits) HoldMemory(w http.ResponseWriter, tenant atrium.TenantID) (hold func(bytes int64) error, release func()) {
