@@ -25,6 +25,7 @@ const countedAtOnce = 50_000
 const (
 	maxHeavyWaiting = 1024             // of one tenant; each also counts as in flight
 	heavyTimeout    = 20 * time.Second // as long as a request waits for storage
+	minPausing      = 16               // requests that have begun heavy work and let others use the processor
 )
 
 // A document is streamed from a snapshot of the database, which occupies a connection.
@@ -152,6 +153,9 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 		Heavy: limit.NewGroupedSemaphore(limit.SemaphoreBounds{
 			Slots: runtime.GOMAXPROCS(0), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
 		}, rest.HeavyGroup),
+		Pausing: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
+			Slots: max(minPausing, 2*runtime.GOMAXPROCS(0)), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
+		}),
 	}
 	return l, nil
 }

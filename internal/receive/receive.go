@@ -352,7 +352,7 @@ func headersOf(r *http.Request) (all []atrium.Header) {
 // draft returns the drafts of the entries of a delivery. It counts what the filter left out, and has hold count their memory, also
 // while it waits for a processor.
 func (q *request) draft(ctx context.Context, hold func(bytes int64) error, made *reply) (drafts []*atrium.Draft, err error) {
-	err = rest.HeavilyPausing(ctx, q.w, q.API.Limits.Heavy, q.receiver.TenantID, func(pause func() error) error {
+	err = q.API.Limits.HeavilyPausing(ctx, q.w, q.receiver.TenantID, func(pause func() error) error {
 		compiled, err := q.mapping()
 		if err != nil {
 			return err

@@ -168,37 +168,49 @@ func (r *Request) Heavily(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// HeavilyPausing is Heavily for f that takes long. pause lets others use the processor; after an error of it, f must return.
+// HeavilyPausing is Heavily for f that takes long. pause lets others use the processor; after an error of it, f must return. Only
+// some calls of a tenant run or pause at a time, so that those that have begun end before others begin.
 func (r *Request) HeavilyPausing(ctx context.Context, f func(pause func() error) error) error {
 	if r.limits == nil {
 		return f(nil)
 	}
-	if r.heavy {
-		return f(func() error {
-			r.endHeavy()
-			return r.beginHeavy(ctx)
-		})
+	if !r.heavy {
+		return r.limits.HeavilyPausing(ctx, r.writer, r.tenant, f)
 	}
-	return HeavilyPausing(ctx, r.writer, r.limits.Heavy, r.tenant, f)
+	r.endHeavy()
+	release, err := Admit(ctx, r.writer, r.limits.Pausing, r.tenant)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := r.beginHeavy(ctx); err != nil {
+		return err
+	}
+	return f(func() error {
+		r.endHeavy()
+		return r.beginHeavy(ctx)
+	})
 }
 
 // HeavilyPausing is Request.HeavilyPausing for an open handler.
-func HeavilyPausing(
-	ctx context.Context, w http.ResponseWriter, slots *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID, f func(pause func() error) error,
-) error {
-	err := admit(ctx, w, slots, tenant)
+func (l *Limits) HeavilyPausing(ctx context.Context, w http.ResponseWriter, tenant atrium.TenantID, f func(pause func() error) error) error {
+	release, err := Admit(ctx, w, l.Pausing, tenant)
 	if err != nil {
+		return err
+	}
+	defer release()
+	if err := admit(ctx, w, l.Heavy, tenant); err != nil {
 		return err
 	}
 	held := true
 	defer func() {
 		if held {
-			slots.Release(tenant)
+			l.Heavy.Release(tenant)
 		}
 	}()
 	return f(func() error {
-		slots.Release(tenant)
-		err := admit(ctx, w, slots, tenant)
+		l.Heavy.Release(tenant)
+		err := admit(ctx, w, l.Heavy, tenant)
 		held = err == nil
 		return err
 	})

@@ -304,6 +304,51 @@ func TestHeavyWorkPausesForOthers(t *testing.T) {
 	}
 }
 
+func TestHeavyWorkThatHasBegunEndsBeforeMoreBegins(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			slots := func(n int) *limit.Semaphore[atrium.TenantID] {
+				return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: n, Waiting: 10, Timeout: time.Minute})
+			}
+			limits := &Limits{Heavy: slots(1), Pausing: slots(4)} // two of a tenant
+			var running, most, ended int
+			var all sync.WaitGroup
+			for range 10 {
+				all.Go(func() {
+					r, _ := requestOf(limits, "a", "")
+					if whole {
+						if err := r.beginHeavy(t.Context()); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+					err := r.HeavilyPausing(t.Context(), func(pause func() error) error { // one at a time, apart from pauses
+						running++
+						most = max(most, running)
+						for range 3 {
+							synctest.Wait() // until the others wait
+							if err := pause(); err != nil {
+								return err
+							}
+						}
+						running--
+						ended++
+						return nil
+					})
+					r.endHeavy()
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if most != 2 || ended != 10 || limits.Heavy.Held() != 0 || limits.Pausing.Held() != 0 {
+				t.Errorf("heavy by itself %v: %d have begun and not ended at a time, %d have ended, %d and %d slots are held", whole, most, ended, limits.Heavy.Held(), limits.Pausing.Held())
+			}
+		})
+	}
+}
+
 func TestRefusedChangeIsUnavailableAndHoldsNothing(t *testing.T) {
 	one := func() *limit.Semaphore[atrium.TenantID] {
 		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})

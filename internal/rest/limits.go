@@ -51,6 +51,9 @@ type Limits struct {
 
 	// Held while a request uses more processor time than a small one.
 	Heavy *limit.Semaphore[atrium.TenantID]
+
+	// Held by requests that release Heavy for others before they have ended, and keep memory in the meantime.
+	Pausing *limit.Semaphore[atrium.TenantID]
 }
 
 // Sizes in bytes above which a body is decoded, or a response encoded, as heavy work. Decoding a smaller
