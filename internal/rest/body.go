@@ -92,7 +92,7 @@ func (l *Limits) HoldResponse(w http.ResponseWriter, tenant atrium.TenantID, siz
 
 // FreeMemory is how many bytes that a request uses, apart from its body, need no quota: the limit of requests in flight bounds
 // them.
-const FreeMemory = smallBody
+const FreeMemory = 16 << 10
 
 // HoldMemory returns hold, which counts at least the given bytes that an open handler uses as memory of a tenant, until
 // release is called. Its error's code is atrium.CodeUnavailable if the tenant may not have as much.
