@@ -39,7 +39,7 @@ func (k *keeper) Read(b []byte) (int, error) {
 	if !k.large {
 		k.content = append(k.content, b[:n]...)
 	}
-	k.ended = err == io.EOF //nolint:errorlint // as io.Reader says
+	k.ended = err == io.EOF
 	return n, err
 }
 
