@@ -193,12 +193,14 @@ func lockInOrder(tx *kernel.Mutation, domain string, ids ...atrium.AccountID) ([
 			return nil, err
 		}
 	}
-	// The groups may have changed before they were locked.
+	// The groups may have changed before they were locked. More locks than needed do no harm.
 	if groups, err = findGroups(tx, tenant, ids); err != nil {
 		return nil, err
 	}
-	if !slices.Equal(memberIDs(groups), order) {
-		return nil, ErrGroupChanged
+	for _, id := range memberIDs(groups) {
+		if _, locked := slices.BinarySearch(order, id); !locked {
+			return nil, ErrGroupChanged
+		}
 	}
 	return groups, nil
 }
