@@ -128,7 +128,7 @@ func TestRequestsOfATenantBeginAtARate(t *testing.T) {
 	if wait := d.turn(now.Add(2*time.Hour), interval, (maxBurst+9)*bytesPerRequest); wait != 10*interval {
 		t.Errorf("a request with a large body waits for %v", wait)
 	}
-	for n, a := range map[int]webhook.Attempt{0: {Received: receivedPerRequest - 1}, 10: {Received: 10 * receivedPerRequest}, handshakeRequests + 1: {Received: receivedPerRequest, Handshake: true}} {
+	for n, a := range map[int]webhook.Attempt{0: {Received: freeReceived + receivedPerRequest - 1}, 10: {Received: freeReceived + 10*receivedPerRequest}, handshakeRequests: {Received: 1, Handshake: true}} {
 		if got := moreRequests(&a); got != n {
 			t.Errorf("%+v counts as %d more requests, want %d", a, got, n)
 		}

@@ -147,7 +147,7 @@ func (s *session) send(it *item, e webhook.Endpoint) {
 
 // moreRequests returns how many more requests an attempt counts as.
 func moreRequests(a *webhook.Attempt) int {
-	n := int(a.Received / receivedPerRequest)
+	n := int(max(0, a.Received-freeReceived) / receivedPerRequest)
 	if a.Handshake {
 		n += handshakeRequests
 	}

@@ -40,6 +40,10 @@ func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uin
 		}
 		return &cost
 	}
+	if function == (selection{}).Function() {
+		cost := unitsOf(result)
+		return &cost
+	}
 	cost := 1 + unitsOf(result)
 	for _, arg := range args {
 		if optional, ok := arg.(*types.Optional); ok && optional.HasValue() && compares(function) {

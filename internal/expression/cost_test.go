@@ -216,6 +216,30 @@ func TestConversionThatTakesLongHasACost(t *testing.T) {
 	}
 }
 
+// A key is hashed in each lookup in a map with several members.
+func TestKeyOfALookupHasACost(t *testing.T) {
+	text := strings.Repeat("a", 1000)
+	list := strings.TrimSuffix(strings.Repeat("1,", 2000), ",")
+	body := `{"m":{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8,"i":9},"long":"` + text + `","short":"a","list":[` + list + `]}`
+	for _, source := range []string{
+		`body.list.all(x, body.m[body.%s] == 0 || true)`,
+		`body.list.all(x, body.?m[?body.%s].orValue(0) == 0 || true)`,
+		`body.list.all(x, body.m[x == 1 ? body.%s : "b"] == 0 || true)`,
+		`[body.%s].all(k, body.list.all(x, body.m[k] == 0 || true))`,
+	} {
+		long, short := fmt.Sprintf(source, "long"), fmt.Sprintf(source, "short")
+		if _, err := evaluate(t, long, body, Bool); err == nil || !strings.Contains(err.Error(), "cost limit") {
+			t.Errorf("%s: %v", long, err)
+		}
+		if got, err := evaluate(t, short, body, Bool); err != nil || got != true {
+			t.Errorf("%s: %v, %v", short, got, err)
+		}
+	}
+	if got, err := evaluate(t, `[0, 1].all(i, ["a", "b"][i] == ["a", "b"][i]) && body.m[body.short] == 1 && body.?m[?body.short].orValue(0) == 1`, body, Bool); err != nil || got != true {
+		t.Errorf("lookups: %v, %v", got, err)
+	}
+}
+
 func TestSearchesTakeLinearTime(t *testing.T) {
 	text, part := strings.Repeat("a", 95_000), strings.Repeat("a", 47_000)
 	for _, search := range []func(text, part string){

@@ -8,7 +8,8 @@ import (
 )
 
 // decorator adds the costs of steps that the library takes for free, although they take time: an iteration of a macro such as
-// filter, and a list or a map that contains others, which can have a size that is exponential in the length of the expression.
+// filter, a list or a map that contains others, which can have a size that is exponential in the length of the expression, and
+// a key of a map, which is hashed.
 func decorator(tree *ast.AST) interpreter.InterpretableDecoratorV2 {
 	conditional := map[int64]bool{}
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(tree), ast.KindMatcher(ast.ComprehensionKind)) {
@@ -16,11 +17,20 @@ func decorator(tree *ast.AST) interpreter.InterpretableDecoratorV2 {
 			conditional[step.ID()] = true
 		}
 	}
+	keys := map[int64]bool{}
+	for _, function := range []string{operators.Index, operators.OptIndex} {
+		for _, e := range ast.MatchDescendants(ast.NavigateAST(tree), ast.FunctionMatcher(function)) {
+			keys[e.AsCall().Args()[1].ID()] = true
+		}
+	}
 	return func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		switch i := i.(type) {
 		case interpreter.InterpretableConstructor:
 			return constructor{i}, nil
 		case interpreter.InterpretableAttribute:
+			if keys[i.ID()] { // any other key is a literal, or the result of a call, which has a cost
+				return key{i}, nil
+			}
 			if conditional[i.ID()] {
 				return iteration{i}, nil
 			}
@@ -28,6 +38,27 @@ func decorator(tree *ast.AST) interpreter.InterpretableDecoratorV2 {
 		return i, nil
 	}
 }
+
+// A key is an attribute whose value selects an element of a map or list.
+type key struct{ interpreter.InterpretableV2 }
+
+func (k key) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	value := k.InterpretableV2.Exec(frame)
+	if costs := frame.CostTracker(); costs != nil {
+		costs.EvalZeroArity(frame, k.ID(), selection{}, value)
+	}
+	return value
+}
+
+func (k key) Eval(variables interpreter.Activation) ref.Val {
+	return interpreter.EvalActivation(variables, k.Exec)
+}
+
+// A selection is the call whose cost is that of a key.
+type selection struct{}
+
+func (selection) Function() string   { return "@select" }
+func (selection) OverloadID() string { return "" }
 
 // A constructor makes a list or a map.
 type constructor struct {
