@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -75,8 +74,8 @@ var (
 		"tenant_id bytea", "account_id bytea").Share("a", LockOrder)
 	// rewriteAccounts changes nothing, but the rows are written again.
 	rewriteAccounts = engine.NewBatch(`UPDATE accounts SET latest_activity_at = accounts.latest_activity_at
-		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
-		RETURNING `+strings.ReplaceAll(LockedColumns, "a.", "accounts."), "tenant_id bytea", "account_id bytea")
+		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
+		"tenant_id bytea", "account_id bytea")
 	raiseActivity = engine.NewBatch(`UPDATE accounts SET latest_activity_at = batch.at
 		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
 			AND (accounts.latest_activity_at IS NULL OR accounts.latest_activity_at < batch.at)`,
@@ -156,9 +155,8 @@ func LockActive(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest map[k
 	var locks, rewrites []engine.Args
 	for _, k := range kernel.SortedKeys(roots) {
 		row := engine.Args{kernel.IDArg(k.Tenant), kernel.IDArg(atrium.AccountID(k.Key))}
-		if _, ok := at[k]; ok {
-			locks = append(locks, row)
-		} else {
+		locks = append(locks, row)
+		if _, ok := at[k]; !ok {
 			rewrites = append(rewrites, row)
 		}
 	}
@@ -177,7 +175,7 @@ func LockActive(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest map[k
 	if _, err := tx.Batch(lockAccounts, locks, locked); err != nil {
 		return nil, nil, fmt.Errorf("lock accounts: %w", err)
 	}
-	if _, err := tx.Batch(rewriteAccounts, rewrites, locked); err != nil {
+	if _, err := tx.Batch(rewriteAccounts, rewrites, nil); err != nil { // now locked: an UPDATE alone has no order
 		return nil, nil, fmt.Errorf("rewrite accounts: %w", err)
 	}
 	if len(merged) > 0 { // now locked: check that the groups have not changed
