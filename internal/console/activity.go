@@ -121,11 +121,14 @@ func (c *Console) showEntry(r *request) error {
 	if _, err := r.get(&explanation, path+"/explanation", nil); err != nil {
 		return err
 	}
-	mentioned := []atrium.AccountID{}
+	var mentioned []atrium.AccountID
 	for _, sentence := range explanation.Steps {
-		p.Steps = append(p.Steps, phrases(sentence))
-		for _, id := range accountID.FindAllString(sentence, -1) {
-			mentioned = append(mentioned, atrium.AccountID(id))
+		step := phrases(sentence)
+		p.Steps = append(p.Steps, step)
+		for _, of := range step {
+			if of.Account != "" {
+				mentioned = append(mentioned, of.Account)
+			}
 		}
 	}
 	if _, err := r.get(&p.Account, "/accounts/"+string(p.Entry.AccountID), url.Values{"linkedProspects": {"false"}}); err != nil {

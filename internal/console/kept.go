@@ -23,7 +23,7 @@ type keeper struct {
 	ended   bool
 }
 
-// keep makes the file of a form one that is kept. Call release after the page was sent.
+// keep replaces the file of a form with a keeper of it. Call release after the page was sent.
 func (r *request) keep(form *uploadForm) *keeper {
 	k := &keeper{from: form.file}
 	k.hold, k.release = r.console.Limits.HoldMemory(r.w, r.user.TenantID)

@@ -33,14 +33,14 @@ func costsOf(tree *ast.AST) (c costs, memory int) {
 }
 
 func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
-	if function == (construction{}).Function() {
+	if function == string(construction) {
 		cost := unitsOf(result) / 10
 		if cost > maxMemory/10 {
 			cost = MaxCost + 1 // the limit of memory measures only some values in macros
 		}
 		return &cost
 	}
-	if function == (selection{}).Function() {
+	if function == string(selection) {
 		cost := unitsOf(result)
 		return &cost
 	}

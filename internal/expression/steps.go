@@ -39,26 +39,35 @@ func decorator(tree *ast.AST) interpreter.InterpretableDecoratorV2 {
 	}
 }
 
+// A step is a call that the library does not know. It gives a step that is free the cost that CallCost returns.
+type step string
+
+const (
+	construction step = "@construct" // of a list or a map
+	selection    step = "@select"    // of an element by a key
+)
+
+func (s step) Function() string { return string(s) }
+func (step) OverloadID() string { return "" }
+
+// charge adds the cost of the step, which has made or used a value, and returns the value.
+func (s step) charge(frame *interpreter.ExecutionFrame, id int64, value ref.Val) ref.Val {
+	if costs := frame.CostTracker(); costs != nil {
+		costs.EvalZeroArity(frame, id, s, value)
+	}
+	return value
+}
+
 // A key is an attribute whose value selects an element of a map or list.
 type key struct{ interpreter.InterpretableV2 }
 
 func (k key) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	value := k.InterpretableV2.Exec(frame)
-	if costs := frame.CostTracker(); costs != nil {
-		costs.EvalZeroArity(frame, k.ID(), selection{}, value)
-	}
-	return value
+	return selection.charge(frame, k.ID(), k.InterpretableV2.Exec(frame))
 }
 
 func (k key) Eval(variables interpreter.Activation) ref.Val {
 	return interpreter.EvalActivation(variables, k.Exec)
 }
-
-// A selection is the call whose cost is that of a key.
-type selection struct{}
-
-func (selection) Function() string   { return "@select" }
-func (selection) OverloadID() string { return "" }
 
 // A constructor makes a list or a map.
 type constructor struct {
@@ -66,22 +75,12 @@ type constructor struct {
 }
 
 func (c constructor) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	value := c.InterpretableConstructor.Exec(frame)
-	if costs := frame.CostTracker(); costs != nil {
-		costs.EvalZeroArity(frame, c.ID(), construction{}, value)
-	}
-	return value
+	return construction.charge(frame, c.ID(), c.InterpretableConstructor.Exec(frame))
 }
 
 func (c constructor) Eval(variables interpreter.Activation) ref.Val {
 	return interpreter.EvalActivation(variables, c.Exec)
 }
-
-// A construction is the call whose cost is that of a constructor.
-type construction struct{}
-
-func (construction) Function() string   { return "@construct" }
-func (construction) OverloadID() string { return "" }
 
 // An iteration is a step of a macro that is a conditional expression. Other steps are calls, which have a cost.
 type iteration struct {

@@ -304,7 +304,7 @@ func (q *request) verifyHeaders() (verified bool, err error) {
 
 func (q *request) secrets() [][]byte { return q.receiver.secretsAt(atrium.At(q.sent.Now)) }
 
-// refresh makes the receiver and the time those of now: the body may have arrived slowly, or the request waited.
+// refresh updates the receiver and the time of the request, whose body may have arrived slowly, or which may have waited.
 func (q *request) refresh(ctx context.Context) error {
 	q.sent.Now = q.Now()
 	if found, fresh := q.Receivers.cached(q.receiver.ID); fresh {
@@ -322,7 +322,7 @@ func (q *request) refresh(ctx context.Context) error {
 	return enabled(found)
 }
 
-// verify verifies the request, whose body has arrived, by the receiver as it is now.
+// verify verifies the request after its body has arrived. It uses the current settings and secrets of the receiver.
 func (q *request) verify(ctx context.Context) error {
 	if err := q.refresh(ctx); err != nil {
 		return err

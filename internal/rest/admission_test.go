@@ -343,7 +343,7 @@ func TestHeavyWorkThatHasBegunEndsBeforeMoreBegins(t *testing.T) {
 			}
 			all.Wait()
 			if most != 2 || ended != 10 || limits.Heavy.Held() != 0 || limits.Pausing.Held() != 0 {
-				t.Errorf("heavy by itself %v: %d have begun and not ended at a time, %d have ended, %d and %d slots are held", whole, most, ended, limits.Heavy.Held(), limits.Pausing.Held())
+				t.Errorf("with requests that are heavy as a whole (%v), at most %d ran or paused at a time, want 2; %d ended; %d slots of Heavy and %d of Pausing are held", whole, most, ended, limits.Heavy.Held(), limits.Pausing.Held())
 			}
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"debug/buildinfo"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -78,5 +77,5 @@ func readProvider(path string) (*buildinfo.BuildInfo, error) {
 		}
 		return buildinfo.Read(bytes.NewReader(binary))
 	}
-	return nil, fmt.Errorf("the archive has no provider")
+	return nil, errors.New("the archive has no provider")
 }
