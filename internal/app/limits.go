@@ -25,7 +25,8 @@ const countedAtOnce = 50_000
 const (
 	maxHeavyWaiting = 1024             // of one tenant; each also counts as in flight
 	heavyTimeout    = 20 * time.Second // as long as a request waits for storage
-	minPausing      = 16               // requests that have begun heavy work and let others use the processor
+	minPausing      = 4                // requests of one tenant that have begun heavy work and let others use the processor
+	tenantsPausing  = 16               // with as many of these requests as one may have
 )
 
 // A document is streamed from a snapshot of the database, which occupies a connection.
@@ -126,6 +127,7 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 		}
 	}}
 	l.http2 = newHTTP2Limits(c, refused)
+	pausing := max(minPausing, runtime.GOMAXPROCS(0)) // of a tenant
 	l.failures = limit.NewRates[netip.Addr](c.AuthFailures.Count, c.AuthFailures.Window, countedAtOnce)
 	l.rest = rest.Limits{
 		URL: int(c.MaxURL), HeaderFields: c.MaxHeaderFields, QueryParameters: c.MaxQueryParameters, Proxies: networks,
@@ -154,7 +156,7 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 			Slots: runtime.GOMAXPROCS(0), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
 		}, rest.HeavyGroup),
 		Pausing: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
-			Slots: max(minPausing, 2*runtime.GOMAXPROCS(0)), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
+			Slots: tenantsPausing * pausing, Each: pausing, Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
 		}),
 	}
 	return l, nil

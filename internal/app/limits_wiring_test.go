@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,23 @@ func TestHeavyRequestsForSitesCountTowardTheProcessorsOfTheirTenant(t *testing.T
 		if err := limits.rest.Heavy.Acquire(ctx, c.key); (err == nil) != c.granted {
 			t.Errorf("%s: %v", c.key, err)
 		}
+	}
+}
+
+func TestMappingsOfManyTenantsLeaveRoomForOthers(t *testing.T) {
+	limits, err := newLimits(config.Default(), store.Traits{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // Acquire waits for nothing
+	for tenant := range 12 {
+		for range 64 {
+			_ = limits.rest.Pausing.Acquire(ctx, atrium.TenantID(strconv.Itoa(tenant)))
+		}
+	}
+	if err := limits.rest.Pausing.Acquire(ctx, "another"); err != nil {
+		t.Error(err)
 	}
 }
 
