@@ -73,7 +73,7 @@ func (f frame) ActivityRows(p activityPage) template.HTML {
 		m.text(`<tr data-id="`, string(e.AccountLogID))
 		m.html(`"><td>`, showTime(e.CreatedAt))
 		m.text(`</td><td>`, atrium.Shorten(40, e.Source))
-		m.text(`</td><td><a href="`, entries+string(e.AccountLogID))
+		m.text(`</td><td class="first"><a href="`, entries+string(e.AccountLogID))
 		m.text(`">`, atrium.Shorten(60, e.Type))
 		m.add(`</a>`)
 		if e.Summary != "" {
