@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"atrium/internal/limit"
 )
 
 // net/http applies ReadHeaderTimeout to HTTP/1.1 only. An HTTP/2 client that begins a header
@@ -75,7 +77,12 @@ func (s *http2Server) handOver(c net.Conn, state *tls.ConnectionState) {
 	conn := &http2Conn{
 		Conn: c, state: state, timeout: s.server.ReadHeaderTimeout, done: make(chan struct{}),
 		read:  frameScanner{skip: prefaceBytes},
-		usage: newHTTP2Usage(&s.limits, c.RemoteAddr()),
+		usage: newHTTP2Usage(&s.limits, c.RemoteAddr()), wire: uncounted{},
+	}
+	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
+		if counter, ok := secure.NetConn().(recordCounter); ok {
+			conn.wire = counter
+		}
 	}
 	defer conn.usage.end()
 	select {
@@ -113,14 +120,31 @@ type http2Conn struct {
 	read  frameScanner // of the reader
 	wrote frameScanner // of the writer
 	usage *http2Usage
+
+	parts limit.Parts   // of the reader
+	wire  recordCounter // below TLS
 }
+
+// A recordCounter is a connection that counts small TLS records: that of a *limit.Listener.
+type recordCounter interface {
+	// AllowRecords allows those of another request.
+	AllowRecords()
+}
+
+type uncounted struct{}
+
+func (uncounted) AllowRecords() {}
+
+// usualContent is the content in bytes from which a DATA frame is not small.
+const usualContent = 256
 
 func (c *http2Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	before := c.read.inHeaders
-	if e := c.read.scan(b[:n], c.usage.received); e != nil {
+	if e := c.read.scan(b[:n], c.received); e != nil {
 		return 0, e // net/http closes the connection
 	}
+	c.parts.Pause()
 	if c.read.inHeaders == before {
 		return n, err
 	}
@@ -134,12 +158,32 @@ func (c *http2Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// received counts a frame of the client. Its error closes the connection.
+func (c *http2Conn) received(f frame) error {
+	switch {
+	case f.kind == typeHeaders:
+		c.parts.Allow()
+		c.wire.AllowRecords()
+	case f.kind == typeData && f.content() < usualContent:
+		c.parts.Add(1)
+	}
+	return c.usage.received(f)
+}
+
 func (c *http2Conn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	if e := c.wrote.scan(b[:n], c.usage.sent); err == nil {
+	if e := c.wrote.scan(b[:n], c.sent); err == nil {
 		err = e
 	}
 	return n, err
+}
+
+// sent counts a frame of the server. A client sends window updates for those with content.
+func (c *http2Conn) sent(f frame) error {
+	if f.kind == typeData {
+		c.wire.AllowRecords()
+	}
+	return c.usage.sent(f)
 }
 
 func (c *http2Conn) Close() error {
@@ -148,11 +192,12 @@ func (c *http2Conn) Close() error {
 	return err
 }
 
-// Constants of RFC 9113, sections 3.4, 4.1, 6 and 6.9.2.
+// Constants of RFC 9113, sections 3.4, 4.1, 6, 6.1 and 6.9.2.
 const (
 	prefaceBytes     = 24 // that a client sends before its first frame
 	frameHeaderBytes = 9
 	incrementBytes   = 4 // the payload of a WINDOW_UPDATE
+	paddingBytes     = 1 // the length of the padding, at the beginning of a padded DATA
 	firstWindow      = 65_535
 
 	typeData         = 0x0
@@ -162,6 +207,7 @@ const (
 	typeContinuation = 0x9
 	flagEndOfStream  = 0x1 // of DATA and HEADERS
 	flagEndOfHeaders = 0x4 // of HEADERS and CONTINUATION
+	flagPadded       = 0x8 // of DATA and HEADERS
 )
 
 // A frame has the fields of an HTTP/2 frame that are counted.
@@ -170,6 +216,21 @@ type frame struct {
 	stream      uint32
 	length      int // of the payload
 	increment   int // of a WINDOW_UPDATE
+	padding     int // bytes of a DATA frame that are not content
+}
+
+// content returns the length of the content of a DATA frame.
+func (f frame) content() int { return max(0, f.length-f.padding) }
+
+// fields returns how many bytes at the beginning of the payload the frame has fields of.
+func (f frame) fields() int {
+	switch {
+	case f.kind == typeWindowUpdate && f.length == incrementBytes:
+		return incrementBytes
+	case f.kind == typeData && f.flags&flagPadded != 0 && f.length >= paddingBytes:
+		return paddingBytes
+	}
+	return 0
 }
 
 // A frameScanner finds the frames in the bytes of one direction of an HTTP/2 connection.
@@ -191,14 +252,14 @@ func (s *frameScanner) scan(b []byte, each func(frame) error) error {
 		} else {
 			need := frameHeaderBytes
 			if s.have >= need { // the payload follows
-				need += incrementBytes
+				need += s.frame().fields()
 			}
 			n := copy(s.header[s.have:need], b)
 			s.have, b = s.have+n, b[n:]
 			if s.have < need {
 				return nil
 			}
-			if f := s.frame(); s.have > frameHeaderBytes || f.kind != typeWindowUpdate || f.length != incrementBytes {
+			if f := s.frame(); s.have == frameHeaderBytes+f.fields() {
 				if err := s.begin(f, each); err != nil {
 					return err
 				}
@@ -211,13 +272,19 @@ func (s *frameScanner) scan(b []byte, each func(frame) error) error {
 	return nil
 }
 
-// frame decodes the header that was read.
+// frame decodes the header that was read, and the fields of the payload if they were.
 func (s *frameScanner) frame() frame {
-	return frame{
+	f := frame{
 		kind: s.header[3], flags: s.header[4], stream: binary.BigEndian.Uint32(s.header[5:]) &^ (1 << 31),
-		length:    int(s.header[0])<<16 | int(s.header[1])<<8 | int(s.header[2]),
-		increment: int(binary.BigEndian.Uint32(s.header[frameHeaderBytes:]) &^ (1 << 31)),
+		length: int(s.header[0])<<16 | int(s.header[1])<<8 | int(s.header[2]),
 	}
+	switch f.fields() {
+	case incrementBytes:
+		f.increment = int(binary.BigEndian.Uint32(s.header[frameHeaderBytes:]) &^ (1 << 31))
+	case paddingBytes:
+		f.padding = paddingBytes + int(s.header[frameHeaderBytes])
+	}
+	return f
 }
 
 func (s *frameScanner) begin(f frame, each func(frame) error) error {

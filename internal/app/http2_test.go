@@ -6,10 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"atrium/internal/limit"
 )
 
 // The header timeout does not apply while a connection is idle or waits for a body.
@@ -116,5 +119,40 @@ func TestFrameScannerFindsSplitHeaderBlocks(t *testing.T) {
 				t.Errorf("%q in pieces of %d: a header block is open: %v, want %v", text[min(24, len(text)):], size, s.inHeaders, open)
 			}
 		}
+	}
+}
+
+func TestManySmallHTTP2FramesPause(t *testing.T) {
+	const (
+		headers = "\x00\x00\x02\x01\x04\x00\x00\x00\x01\x82\x84"
+		small   = "\x00\x00\x01\x00\x00\x00\x00\x00\x01x"
+		pause   = 4 * time.Millisecond
+	)
+	large := "\x00\x01\x00\x00\x00\x00\x00\x00\x01" + strings.Repeat("x", 256)
+	for _, c := range []struct {
+		name, sent string
+		want       time.Duration
+	}{
+		{"those of a request", headers + strings.Repeat(small, 16), 0},
+		{"more", headers + strings.Repeat(small, 16+10*16), 10 * pause},
+		{"between large ones", headers + strings.Repeat(small+large, 16+10*16), 10 * pause},
+		{"large ones", headers + strings.Repeat(large, 1000), 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			limits := &http2Limits{streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 10}), unread: limit.NewQuota[netip.Addr](1 << 30)}
+			client, server := net.Pipe()
+			conn := &http2Conn{Conn: server, wire: uncounted{}, done: make(chan struct{}), usage: newHTTP2Usage(limits, &net.TCPAddr{})}
+			go func() {
+				_, _ = io.WriteString(client, c.sent)
+				_ = client.Close()
+			}()
+			began := time.Now()
+			if n, err := io.Copy(io.Discard, conn); err != nil || int(n) != len(c.sent) {
+				t.Errorf("%s: read %d bytes: %v", c.name, n, err)
+			}
+			if took := time.Since(began); took != c.want {
+				t.Errorf("%s: reading took %s, want %s", c.name, took, c.want)
+			}
+		})
 	}
 }

@@ -80,9 +80,9 @@ func (u *http2Usage) received(f frame) error {
 			u.reset++ // its handler may not even have begun
 		}
 	case typeData:
-		if f.length > 0 {
-			u.came += int64(f.length)
-			return u.weigh()
+		u.came += int64(f.length)
+		if err := u.weigh(); err != nil || f.content() > 0 {
+			return err
 		}
 	}
 	if u.empty++; u.empty > maxEmptyFrames {

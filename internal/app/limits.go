@@ -119,7 +119,7 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 	if err != nil {
 		return l, fmt.Errorf("trusted-proxies: %w", err)
 	}
-	l.bounds = limit.Bounds{All: c.MaxConnections, Client: c.MaxClientConnections, Proxies: networks, Refused: func(ofClient bool) {
+	l.bounds = limit.Bounds{All: c.MaxConnections, Client: c.MaxClientConnections, Proxies: networks, TLS: c.TLSCert != "", Refused: func(ofClient bool) {
 		if ofClient {
 			refused(telemetry.ByClientConnections)
 		} else {

@@ -25,6 +25,7 @@ type Bounds struct {
 	All     int                 // maximum number of open connections
 	Client  int                 // maximum number of them per client
 	Proxies Proxies             // only All applies to these, as they have many clients
+	TLS     bool                // clients speak TLS; those that send many small records are delayed
 	Refused func(ofClient bool) // is called for each refused connection; nil for none
 }
 
@@ -47,7 +48,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		ok, ofClient := l.enter(client)
 		if ok {
-			return &conn{Conn: c, leave: func() { l.leave(client) }}, nil
+			return &conn{Conn: c, leave: func() { l.leave(client) }, tls: l.bounds.TLS}, nil
 		}
 		if l.bounds.Refused != nil {
 			l.bounds.Refused(ofClient)
@@ -100,7 +101,14 @@ type conn struct {
 	once  sync.Once
 	leave func()
 
-	arrived atomic.Bool // data, since the last call of Arrived
+	arrived  atomic.Bool  // data, since the last call of Arrived
+	received atomic.Int64 // bytes
+	allowed  atomic.Bool  // AllowRecords was called since the last read
+
+	// Owned by the goroutine that reads.
+	tls     bool
+	records recordScanner
+	parts   Parts
 
 	// Owned by the goroutine that writes.
 	corked bool          // buffer the next write
@@ -125,13 +133,29 @@ func (c *conn) CloseWrite() error {
 // Read records for Arrived that data has arrived. It ignores reads of one byte: net/http makes one
 // in the background during each request, to detect that the client has closed the connection. The
 // next request of a client that waits for its response is read in larger pieces.
+//
+// It pauses if the client sends many small TLS records.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 && len(b) > 1 {
 		c.arrived.Store(true)
 	}
+	c.received.Add(int64(n))
+	if c.tls {
+		if c.allowed.Swap(false) {
+			c.parts.Allow()
+		}
+		c.parts.Add(c.records.small(b[:n]))
+		c.parts.Pause()
+	}
 	return n, err
 }
+
+// AllowRecords allows the small TLS records of another request.
+func (c *conn) AllowRecords() { c.allowed.Store(true) }
+
+// Received returns how many bytes have been read.
+func (c *conn) Received() int64 { return c.received.Load() }
 
 // Arrived reports whether data has arrived since the last call.
 func (c *conn) Arrived() bool { return c.arrived.Swap(false) }

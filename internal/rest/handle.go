@@ -102,7 +102,7 @@ func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler
 		}
 	}
 	mux.Handle("/", startPage(notFound, patterns["/console"] != nil))
-	return pausePipelined(a.guard(mux, notFound))
+	return pauseBusy(a.guard(mux, notFound))
 }
 
 // noPath returns the error for a path that no pattern matches. An encoded slash is part of an identifier,

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -15,15 +16,21 @@ import (
 // the processor to others.
 const pipelinePause = time.Millisecond
 
-// An arrivals is a connection that records when data arrives: that of a *limit.Listener.
+// An arrivals is a connection that records what arrives: that of a *limit.Listener.
 type arrivals interface {
 	// Arrived reports whether data has arrived since the last call.
 	Arrived() bool
+
+	// Received returns how many bytes have been read.
+	Received() int64
+
+	// AllowRecords allows the small TLS records of another request.
+	AllowRecords()
 }
 
 type arrivalsKey struct{}
 
-// withArrivals makes the connection available to pausePipelined.
+// withArrivals makes the connection available to pauseBusy.
 func withArrivals(ctx context.Context, c net.Conn) context.Context {
 	if over, ok := c.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
 		c = over.NetConn()
@@ -34,13 +41,61 @@ func withArrivals(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// pausePipelined delays each pipelined HTTP/1 request: one that was sent without waiting for the
-// previous response (RFC 9112, section 9.3.2).
-func pausePipelined(next http.Handler) http.Handler {
+// pauseBusy delays clients that keep a goroutine busy by other means than many requests: each pipelined
+// HTTP/1 request, which is one that was sent without waiting for the previous response (RFC 9112, section
+// 9.3.2), and bodies in very small chunks.
+func pauseBusy(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(arrivalsKey{}).(arrivals); ok && r.ProtoMajor == 1 && !c.Arrived() {
-			time.Sleep(pipelinePause)
+		if c, ok := r.Context().Value(arrivalsKey{}).(arrivals); ok && r.ProtoMajor == 1 {
+			c.AllowRecords()
+			if !c.Arrived() {
+				time.Sleep(pipelinePause)
+			}
+			if r.ContentLength < 0 {
+				body := &chunkedBody{ReadCloser: r.Body, conn: c, before: c.Received()}
+				r.Body = body
+				defer body.readRest(w, r)
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// A chunk adds at least five bytes to its content (RFC 9112, section 7.1). chunksPause is for each
+// so many bytes of a body that are more than a quarter of its content. A chunk of one byte takes as long
+// as one of several hundred.
+const (
+	maxChunks   = 16 << 10
+	chunksPause = time.Millisecond
+)
+
+// A chunkedBody is a body in chunks. It pauses if most of what arrives is not content.
+type chunkedBody struct {
+	io.ReadCloser
+	conn    arrivals
+	before  int64 // bytes that the connection had received
+	content int64
+	paused  int64 // number of pauses
+}
+
+// maxUnread is how much of a body net/http reads after a handler that has not, so that the connection can
+// be used again.
+const maxUnread = 256 << 10
+
+// readRest does so, with pauses, if net/http would.
+func (b *chunkedBody) readRest(w http.ResponseWriter, r *http.Request) {
+	if w.Header().Get("Connection") != "close" && r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, b, maxUnread)
+	}
+}
+
+func (b *chunkedBody) Read(to []byte) (int, error) {
+	n, err := b.ReadCloser.Read(to)
+	b.content += int64(n)
+	chunks := b.conn.Received() - b.before - b.content - b.content/4
+	if pauses := chunks/maxChunks - b.paused; pauses > 0 {
+		b.paused += pauses
+		time.Sleep(time.Duration(pauses) * chunksPause)
+	}
+	return n, err
 }

@@ -170,7 +170,7 @@ type corker interface {
 
 type corkerKey struct{}
 
-// ConnContext makes the connection available to cork and pausePipelined. It is for http.Server.
+// ConnContext makes the connection available to cork and pauseBusy. It is for http.Server.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	ctx = withArrivals(ctx, c)
 	if c, ok := c.(corker); ok { // a TLS connection is not a corker: it writes records
