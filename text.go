@@ -63,6 +63,14 @@ func Shorten(most int, s string) string {
 	return s
 }
 
+// ShortLine returns s as Printable does. If s is longer than most bytes, it returns only its beginning, with an ellipsis.
+func ShortLine(most int, s string) string {
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return Printable(s)
+}
+
 // Count returns a number with its noun: one if n is 1, else many.
 func Count[N int | int64](n N, one, many string) string {
 	if n == 1 {

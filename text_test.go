@@ -43,6 +43,14 @@ func TestTextsAreShortenedByCodePoints(t *testing.T) {
 	}
 }
 
+func TestAShortLineIsPrintableAndEndsAtACharacter(t *testing.T) {
+	for text, want := range map[string]string{"": "", "abc": "abc", "abcd": "abc…", "aäö": "aä…", "aäa": "aä…", "a\nb": "a\uFFFDb", "ab\xff": "ab\uFFFD"} {
+		if got := ShortLine(3, text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestADomainOfOnlyWhiteSpaceIsRejected(t *testing.T) {
 	for c := rune(1); c < 0x3001; c++ {
 		if got := CheckDomain(string(c)+string(c)) == ""; got == unicode.IsSpace(c) {

@@ -43,7 +43,7 @@ type WebhookFormat string
 // The formats.
 const (
 	FormatStandard    WebhookFormat = "standard"    // the body of Atrium, signed as Standard Webhooks
-	FormatLegacy      WebhookFormat = "legacy"      // the body and the headers of the hosted original
+	FormatLegacy      WebhookFormat = "legacy"      // the body and headers of the hosted service whose API Atrium implements
 	FormatCloudEvents WebhookFormat = "cloudevents" // the structured mode of CloudEvents 1.0, signed as Standard Webhooks
 )
 

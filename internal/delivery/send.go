@@ -175,7 +175,7 @@ func (s *session) took(it *item) {
 	d.Attempts++
 	d.Status, d.Error, d.Latency, d.NextAt = a.Status, a.Detail, a.Duration, nil
 	attempt := &atrium.Attempt{
-		Number: d.Attempts, At: atrium.At(it.began), Duration: a.Duration, Status: a.Status, Error: a.Detail, Response: a.ResponseHead,
+		Number: d.Attempts, At: atrium.At(it.began), Duration: a.Duration, Status: a.Status, Error: a.Detail, Response: a.BodyPrefix,
 	}
 	if a.Result == webhook.Succeeded {
 		s.pace.succeeded()

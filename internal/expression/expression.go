@@ -289,9 +289,6 @@ func (e *Error) In(pointer string) (faults []atrium.Fault) {
 
 // shorten returns the beginning of a message as one printable line: it can have parts of the expression.
 func shorten(text string) string {
-	text, _, _ = strings.Cut(text, "\n")
-	if len(text) > maxMessage {
-		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
-	}
-	return atrium.Printable(text)
+	line, _, _ := strings.Cut(text, "\n")
+	return atrium.ShortLine(maxMessage, line)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/url"
-	"strings"
 
 	"atrium"
 )
@@ -48,8 +47,5 @@ const maxLogged = 300
 
 // shorten returns the beginning of a text as one line.
 func shorten(text string) string {
-	if len(text) > maxLogged {
-		text = strings.ToValidUTF8(text[:maxLogged], "") + "…"
-	}
-	return atrium.Printable(text)
+	return atrium.ShortLine(maxLogged, text)
 }

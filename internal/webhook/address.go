@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// never has the addresses that are never called, whatever the settings allow: they reach this machine or its
-// link by another name, many receivers, or the metadata service of a cloud, which hands out credentials.
-var never = prefixes(
+// alwaysBlocked lists prefixes that are never called, even if the settings allow them: this host, link-local, multicast, and
+// cloud metadata services, which hand out credentials.
+var alwaysBlocked = prefixes(
 	"0.0.0.0/8", "::/128", // this host
 	"169.254.0.0/16", "fe80::/10", // link-local, with most metadata services
 	"224.0.0.0/4", "255.255.255.255/32", "ff00::/8", // multicast and broadcast
@@ -15,10 +15,10 @@ var never = prefixes(
 	"fd00:ec2::/32", "fd20:ce::/32", "fd00:c1::/32", "fd00:42::/32",
 )
 
-// special has the networks that are not globally reachable, by the registries of special-purpose addresses
-// (RFC 6890), and retired forms of tunnels. They are called only if the settings allow it. In IPv6, so is
-// everything outside of 2000::/3 and the well-known prefix of NAT64.
-var special = prefixes(
+// nonGlobal lists prefixes that are not globally reachable according to the registries of special-purpose addresses
+// (RFC 6890), and deprecated tunnel prefixes. They are called only if the settings allow them. The same holds for IPv6
+// addresses outside of 2000::/3 and the well-known NAT64 prefix.
+var nonGlobal = prefixes(
 	"10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
 	"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
 	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
@@ -45,7 +45,7 @@ func within(a netip.Addr, list []netip.Prefix) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// embedded returns the IPv4 address to which a gateway or tunnel would forward what is sent to an IPv6 address.
+// embedded returns the IPv4 address to which a gateway or tunnel would forward packets for an IPv6 address.
 func embedded(a netip.Addr) (v4 netip.Addr, ok bool) {
 	if !a.Is6() {
 		return v4, false
@@ -67,10 +67,11 @@ func embedded(a netip.Addr) (v4 netip.Addr, ok bool) {
 	return v4, false
 }
 
-// reachesNever reports whether an address is one of never, or a translator may send what is sent to it to one. The prefix for local use
-// can have several lengths, so the IPv4 address can be in several places (RFC 6052 section 2.2). A place whose first byte is 0 has none.
-func reachesNever(a netip.Addr) bool {
-	if within(a, never) {
+// reachesBlocked reports whether a is always blocked, or a NAT64 translator may map it to such an address. A local NAT64 prefix
+// can have several lengths, so all possible offsets of the IPv4 address are checked (RFC 6052 section 2.2). An IPv4 address that
+// begins with 0 is ignored.
+func reachesBlocked(a netip.Addr) bool {
+	if within(a, alwaysBlocked) {
 		return true
 	}
 	if !localNAT64.Contains(a) {
@@ -78,40 +79,39 @@ func reachesNever(a netip.Addr) bool {
 	}
 	b := a.As16()
 	for _, v4 := range [][4]byte{{b[6], b[7], b[9], b[10]}, {b[7], b[9], b[10], b[11]}, {b[9], b[10], b[11], b[12]}} {
-		if a := netip.AddrFrom4(v4); v4[0] != 0 && !a.IsMulticast() && within(a, never) { // a subnet may begin like a multicast address
+		if a := netip.AddrFrom4(v4); v4[0] != 0 && !a.IsMulticast() && within(a, alwaysBlocked) { // a subnet may begin like a multicast address
 			return true
 		}
 	}
 	return false
 }
 
-// allowed reports whether the settings allow an address: then it may be called without TLS.
-func allowed(a netip.Addr, allow []netip.Prefix) bool {
+// allowedWithoutTLS reports whether an address may be called without TLS: only if the settings allow it.
+func allowedWithoutTLS(a netip.Addr, allow []netip.Prefix) bool {
 	a = a.Unmap()
-	if a.Zone() != "" || reachesNever(a) {
+	if a.Zone() != "" || reachesBlocked(a) {
 		return false
 	}
 	if v4, ok := embedded(a); ok {
-		return allowed(v4, allow)
+		return allowedWithoutTLS(v4, allow)
 	}
 	return within(a, allow)
 }
 
-// permitted reports whether an address may be called over TLS: the settings allow it, or it is globally
-// reachable.
-func permitted(a netip.Addr, allow []netip.Prefix) bool {
+// allowedWithTLS reports whether an address may be called with TLS: if the settings allow it, or it is globally reachable.
+func allowedWithTLS(a netip.Addr, allow []netip.Prefix) bool {
 	a = a.Unmap()
-	if a.Zone() != "" || reachesNever(a) {
+	if a.Zone() != "" || reachesBlocked(a) {
 		return false
 	}
 	v4, tunneled := embedded(a)
-	if tunneled && !permitted(v4, allow) {
+	if tunneled && !allowedWithTLS(v4, allow) {
 		return false
 	}
 	switch {
 	case within(a, allow):
 		return true
-	case within(a, special):
+	case within(a, nonGlobal):
 		return false
 	case a.Is4():
 		return true

@@ -21,7 +21,7 @@ func Body(f Format, event []byte) ([]byte, error) {
 		return nil, fmt.Errorf("decode event: %w", err)
 	}
 	switch f {
-	case Legacy: // of the hosted original
+	case Legacy:
 		payload := object(member{"type", m["type"]}, member{"data", m["data"]})
 		return object(member{"eventId", m["id"]}, member{"timestamp", m["timestamp"]}, member{"tenantId", m["tenantId"]}, member{"payload", payload}), nil
 	case CloudEvents: // CloudEvents 1.0.2 sections 3.1 and 3.2, JSON format
@@ -43,8 +43,8 @@ func Body(f Format, event []byte) ([]byte, error) {
 	return nil, fmt.Errorf("unknown format %q", f)
 }
 
-// errMembers is the error for a text that is not our JSON form of an event.
-var errMembers = errors.New("it is no object with id, type, timestamp, tenantId, position and data")
+// errMembers is the error for a value that is not our JSON form of an event.
+var errMembers = errors.New("not an event: need id, type, timestamp, tenantId, position and data")
 
 // members returns the members of our JSON form of an event, as they are encoded. Payloads are stored as they were
 // sent, and may repeat names.

@@ -58,19 +58,24 @@ func hostFaults(u *url.URL, allow []netip.Prefix) (faults []atrium.Fault) {
 	host := u.Hostname()
 	addr, err := netip.ParseAddr(host)
 	switch {
-	case err == nil && !permitted(addr, allow):
+	case err == nil && !allowedWithTLS(addr, allow):
 		fault("must have a public address, or one " + bySetting)
-	case err == nil && u.Scheme == "http" && !allowed(addr, allow):
+	case err == nil && u.Scheme == "http" && !allowedWithoutTLS(addr, allow):
 		fault(needsHTTPS)
 	case err == nil:
 	case !isHostName(host):
 		fault("must have a host name or an IP address in its usual form")
-	case isLocal(host) && !slices.ContainsFunc([]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}, func(a netip.Addr) bool { return allowed(a, allow) }):
+	case isLocal(host) && !loopbackAllowed(allow):
 		fault("must not name this server, except by an address " + bySetting)
 	case u.Scheme == "http" && len(allow) == 0:
 		fault(needsHTTPS)
 	}
 	return faults
+}
+
+// loopbackAllowed reports whether an address of the loopback interface may be called without TLS.
+func loopbackAllowed(allow []netip.Prefix) bool {
+	return allowedWithoutTLS(netip.MustParseAddr("127.0.0.1"), allow) || allowedWithoutTLS(netip.IPv6Loopback(), allow)
 }
 
 // isLocal reports whether a name resolves to the loopback interface (RFC 6761 section 6.3).

@@ -23,13 +23,13 @@ const (
 	// maxCertificates is the maximum number of certificates of an endpoint. Usual are two to four.
 	maxCertificates = 10
 
-	spareTime = time.Second // for a connection that its request no longer needs
+	dialGracePeriod = time.Second // for dialing to continue after its request has ended
 )
 
 // errBlocked is the error of a connection to an address that may not be called.
 var errBlocked = errors.New("the address may not be called")
 
-// errBusy is the error of a connection that others leave no processor for.
+// errBusy is the error of a connection for whose handshake no processor was free.
 var errBusy = errors.New("no processor for the TLS handshake")
 
 // newDialer returns a dialer that connects only to the addresses that may be called. It checks each address when it
@@ -47,17 +47,17 @@ func newDialer(c Config, may func(netip.Addr, []netip.Prefix) bool) *net.Dialer 
 	}
 }
 
-// A dialing is what a connection needs of the request for which it is made. The transport's context has its values, but does not
-// end with the request.
-type dialing struct {
-	request context.Context
-	acquire func(context.Context) (release func(), err error) // Endpoint.AcquireHeavy
-	began   func()                                            // is called before the handshake
-	failed  func()                                            // is called after a handshake that failed
+// dialHooks connect the dialing of a connection with its request. The transport dials with a context that has the values of the
+// request's context, but does not end with it.
+type dialHooks struct {
+	request           context.Context
+	acquire           func(context.Context) (release func(), err error) // Endpoint.AcquireHeavy
+	onHandshake       func()                                            // called before the handshake
+	onHandshakeFailed func()                                            // called after a handshake that failed
 }
 
-// dialingKey is the key of a *dialing in a context.
-type dialingKey struct{}
+// dialHooksKey is the key of *dialHooks in a context.
+type dialHooksKey struct{}
 
 // dialPlain connects without TLS.
 func dialPlain(ctx context.Context, dialer *net.Dialer, address string) (net.Conn, error) {
@@ -68,10 +68,10 @@ func dialPlain(ctx context.Context, dialer *net.Dialer, address string) (net.Con
 	return newMeter(conn, maxIdle), nil
 }
 
-// dialTLS connects, and makes the handshake. Another request may use the connection: dialTLS goes on for spareTime after its request has
-// ended, and no longer.
+// dialTLS connects and completes the TLS handshake. If its request ends first, dialing continues for up to dialGracePeriod,
+// because another request may use the connection.
 func dialTLS(ctx context.Context, dialer *net.Dialer, address string, roots *x509.CertPool) (net.Conn, error) {
-	of, ok := ctx.Value(dialingKey{}).(*dialing)
+	hooks, ok := ctx.Value(dialHooksKey{}).(*dialHooks)
 	if !ok {
 		return nil, errors.New("a connection without a request")
 	}
@@ -81,7 +81,7 @@ func dialTLS(ctx context.Context, dialer *net.Dialer, address string, roots *x50
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialer.Timeout)
 	defer cancel()
-	stop := context.AfterFunc(of.request, func() { time.AfterFunc(spareTime, cancel) }) //nolint:contextcheck // that of the request
+	stop := context.AfterFunc(hooks.request, func() { time.AfterFunc(dialGracePeriod, cancel) }) //nolint:contextcheck // that of the request
 	defer stop()
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -91,8 +91,8 @@ func dialTLS(ctx context.Context, dialer *net.Dialer, address string, roots *x50
 		MinVersion: tls.VersionTLS12, ServerName: host,
 		InsecureSkipVerify: true, // VerifyConnection verifies instead
 		VerifyConnection: func(state tls.ConnectionState) error {
-			if of.acquire != nil {
-				release, err := of.acquire(ctx)
+			if hooks.acquire != nil {
+				release, err := hooks.acquire(ctx)
 				if err != nil {
 					return fmt.Errorf("%w: %w", errBusy, err)
 				}
@@ -101,9 +101,9 @@ func dialTLS(ctx context.Context, dialer *net.Dialer, address string, roots *x50
 			return verify(state.PeerCertificates, host, roots)
 		},
 	})
-	of.began()
+	hooks.onHandshake()
 	if err := secure.HandshakeContext(ctx); err != nil {
-		of.failed()
+		hooks.onHandshakeFailed()
 		_ = conn.Close()
 		return nil, err
 	}
@@ -173,7 +173,8 @@ func (c packetDNS) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// streamDNS is a connection to a name server over TCP. Each message follows its length in two bytes.
+// streamDNS is a connection to a name server over TCP. Only its first message is checked: Go's resolver sends one query per TCP
+// connection. The length of a message precedes it, in two bytes.
 type streamDNS struct {
 	net.Conn
 	size int      // bytes read

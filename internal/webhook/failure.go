@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 
@@ -28,7 +27,7 @@ var details = map[Failure]string{
 	Unsigned: "There is no secret to sign the request with.",
 }
 
-// statusDetail returns the text of a failure that a status is.
+// statusDetail describes a failure with an HTTP status.
 func statusDetail(f Failure, status int) string {
 	if f == Redirect {
 		return fmt.Sprintf("The endpoint redirects with status %d. Redirects are not followed: change the URL.", status)
@@ -47,11 +46,7 @@ const maxDetail = 300
 func failed(f Failure, err error, took time.Duration) Attempt {
 	a := Attempt{Result: Retry, Failure: f, Detail: details[f], Duration: took, Cause: err}
 	if certificate, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		text := certificate.Err.Error()
-		if len(text) > maxDetail {
-			text = strings.ToValidUTF8(text[:maxDetail], "") + "…"
-		}
-		a.Detail = "The certificate is not valid: " + atrium.Printable(text) + "."
+		a.Detail = "The certificate is not valid: " + atrium.ShortLine(maxDetail, certificate.Err.Error()) + "."
 	}
 	return a
 }

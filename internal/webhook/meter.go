@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// What is read of an endpoint in one connection, in bytes as they arrive. Bytes of TLS that are no data count: an endpoint may send any number of
-// messages, such as KeyUpdate (RFC 8446 section 4.6.3), each of which costs more than the data of its size.
+// Limits on the bytes read from a connection, TLS overhead included: an endpoint could otherwise send unlimited TLS messages such as
+// KeyUpdate (RFC 8446 section 4.6.3), which cost more processor time than data.
 const (
 	// maxHandshake is for a TLS handshake. Certificates are parsed before they can be counted, and crypto/tls takes 256 KiB of them, which
 	// can occupy 13 MB. Usual are 3 to 6 KiB.

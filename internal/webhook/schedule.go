@@ -16,9 +16,9 @@ var delays = [...]time.Duration{
 // MaxAttempts is the number of attempts to send a message.
 const MaxAttempts = len(delays) + 1
 
-// NextAttempt returns the time of the next attempt after some failed ones, the last of which ended now, and false if
-// there is none. The times vary by a tenth, so that the messages of an outage do not all come back at the same
-// moment. An endpoint can ask for a later time.
+// NextAttempt returns the time of the next attempt after the given number of failed ones, the last of which ended now, or false
+// if none is left. Delays have ±10 % jitter, so that retries after an outage do not arrive together. retryAfter can only
+// postpone the attempt.
 func NextAttempt(attempts int, now time.Time, retryAfter time.Duration) (at time.Time, more bool) {
 	if attempts >= MaxAttempts {
 		return time.Time{}, false

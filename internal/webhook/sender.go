@@ -46,8 +46,8 @@ type Sender struct {
 func NewSender(c Config) *Sender {
 	c.UserAgent, c.Timeout = cmp.Or(c.UserAgent, "Atrium"), cmp.Or(c.Timeout, DefaultTimeout)
 	s := &Sender{config: c}
-	secure := newTransport(c, permitted)
-	plain := newTransport(c, allowed)
+	secure := newTransport(c, allowedWithTLS)
+	plain := newTransport(c, allowedWithoutTLS)
 	s.transports = [2]*http.Transport{secure, plain}
 	s.client = &http.Client{
 		Transport:     byScheme{secure, plain},
@@ -84,7 +84,7 @@ func newTransport(c Config, may func(netip.Addr, []netip.Prefix) bool) *http.Tra
 			return dialTLS(ctx, dialer, address, c.RootCAs)
 		},
 		MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
-		MaxResponseHeaderBytes: maxResponse,
+		MaxResponseHeaderBytes: maxResponseHeaderBytes,
 		DisableCompression:     true, // a small response could become a large one
 		Protocols:              new(http.Protocols),
 	}
@@ -104,10 +104,10 @@ func (s *Sender) Send(ctx context.Context, e Endpoint, m Message, now time.Time)
 	limited, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	var handshake, handshakeFailed atomic.Bool
-	dialed := context.WithValue(limited, dialingKey{}, &dialing{
+	dialed := context.WithValue(limited, dialHooksKey{}, &dialHooks{
 		request: limited, acquire: e.AcquireHeavy,
-		began:  func() { handshake.Store(true) },
-		failed: func() { handshakeFailed.Store(true) },
+		onHandshake:       func() { handshake.Store(true) },
+		onHandshakeFailed: func() { handshakeFailed.Store(true) },
 	})
 	var used usage
 	traced := httptrace.WithClientTrace(dialed, used.trace())
@@ -129,12 +129,7 @@ func (s *Sender) Send(ctx context.Context, e Endpoint, m Message, now time.Time)
 	a := resultOf(response, now)
 	a.Handshake = handshake.Load()
 	if response.StatusCode != http.StatusSwitchingProtocols { // its body is the connection, which no timeout ends
-		// Whatever the body does, the status has decided. An endpoint that sends its body slowly does not occupy
-		// its caller for the whole timeout.
-		slow := time.AfterFunc(s.config.Timeout/bodyShare, cancel)
-		defer slow.Stop()
-		a.ResponseHead, _ = io.ReadAll(io.LimitReader(response.Body, MaxResponseHead))
-		_, _ = io.CopyN(io.Discard, response.Body, maxDiscarded)
+		a.BodyPrefix = readBody(response.Body, s.config.Timeout/bodyShare, cancel)
 	}
 	a.Duration, a.Received = time.Since(start), used.end()
 	_ = response.Body.Close()
@@ -143,6 +138,16 @@ func (s *Sender) Send(ctx context.Context, e Endpoint, m Message, now time.Time)
 
 // bodyShare is the part of the timeout that the body of a response may take.
 const bodyShare = 5
+
+// readBody reads the body of a response and returns its first MaxBodyPrefix bytes. Errors are ignored: the status has decided the
+// result. After the timeout, it cancels the request: a slow body should not occupy the caller for the request's whole timeout.
+func readBody(body io.Reader, timeout time.Duration, cancel func()) []byte {
+	slow := time.AfterFunc(timeout, cancel)
+	defer slow.Stop()
+	prefix, _ := io.ReadAll(io.LimitReader(body, MaxBodyPrefix))
+	_, _ = io.CopyN(io.Discard, body, maxDrainedBytes)
+	return prefix
+}
 
 // setHeaders sets the headers of a request. Those of the tenant come first, so that they replace no others.
 func (s *Sender) setHeaders(r *http.Request, e *Endpoint, m *Message, now time.Time) {

@@ -112,7 +112,7 @@ func TestRequestHasBodyHeadersAndSignature(t *testing.T) {
 		e := endpoint(url + "/hook?a=b")
 		e.Format, e.Headers = format, []Header{{"X-Tenant", "one two"}, {"User-Agent", "x"}, {"webhook-id", "x"}, {"Content-Type", "x"}, {"x-webhook-timestamp", "x"}}
 		a := s.Send(t.Context(), e, message, time.Now())
-		if a.Result != Succeeded || a.Status != http.StatusNoContent || a.Failure != NoFailure || a.Detail != "" || a.Duration <= 0 || len(a.ResponseHead) > 0 {
+		if a.Result != Succeeded || a.Status != http.StatusNoContent || a.Failure != NoFailure || a.Detail != "" || a.Duration <= 0 || len(a.BodyPrefix) > 0 {
 			t.Fatalf("%s: %+v", format, a)
 		}
 		r := <-requests
@@ -164,8 +164,8 @@ func TestStatusDecidesTheResult(t *testing.T) {
 		if wait := 7 * time.Second; (a.RetryAfter == wait) != (a.Result != Succeeded) {
 			t.Errorf("status %d: retry after %v", status, a.RetryAfter)
 		}
-		if status != 304 && string(a.ResponseHead) != "body" {
-			t.Errorf("status %d: the body is %q", status, a.ResponseHead)
+		if status != 304 && string(a.BodyPrefix) != "body" {
+			t.Errorf("status %d: the body is %q", status, a.BodyPrefix)
 		}
 	}
 }
@@ -217,14 +217,14 @@ func TestHostileResponsesAreBounded(t *testing.T) {
 		"endless headers":         {say(ok, func(c net.Conn) { write(c, "X: "+strings.Repeat("a", 1000)+"\r\n") }), Retry, Protocol, ""},
 		"endless informational":   {func(c net.Conn) { write(c, "HTTP/1.1 103 Early Hints\r\n\r\n") }, Retry, Protocol, ""},
 		"other protocol":          {say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nabc", untilClosed), Retry, Status, ""},
-		"endless body":            {say(ok+"\r\n", func(c net.Conn) { write(c, strings.Repeat("a", 4096)) }), Succeeded, NoFailure, strings.Repeat("a", MaxResponseHead)},
+		"endless body":            {say(ok+"\r\n", func(c net.Conn) { write(c, strings.Repeat("a", 4096)) }), Succeeded, NoFailure, strings.Repeat("a", MaxBodyPrefix)},
 		"endless chunks":          {say(ok+"Transfer-Encoding: chunked\r\n\r\n", func(c net.Conn) { write(c, "1;"+strings.Repeat("x", 100)+"\r\na\r\n") }), Succeeded, NoFailure, ""},
 		"endless trailers":        {say(ok+"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n", func(c net.Conn) { write(c, "X: "+strings.Repeat("a", 1000)+"\r\n") }), Succeeded, NoFailure, "a"},
 		"silent body":             {say(ok+"Content-Length: 100\r\n\r\nabc", untilClosed), Succeeded, NoFailure, "abc"},
 		"short body":              {say(ok+"Content-Length: 100\r\n\r\nabc", nothing), Succeeded, NoFailure, "abc"},
 		"huge length":             {say(ok+"Content-Length: 9223372036854775807\r\n\r\nabc", nothing), Succeeded, NoFailure, "abc"},
 		"silent body of an error": {say("HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\nabc", untilClosed), Retry, Status, "abc"},
-		"gzip bomb":               {say(ok+"Content-Encoding: gzip\r\nConnection: close\r\n\r\n"+bomb.String(), nothing), Succeeded, NoFailure, bomb.String()[:MaxResponseHead]},
+		"gzip bomb":               {say(ok+"Content-Encoding: gzip\r\nConnection: close\r\n\r\n"+bomb.String(), nothing), Succeeded, NoFailure, bomb.String()[:MaxBodyPrefix]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,8 +233,8 @@ func TestHostileResponsesAreBounded(t *testing.T) {
 			if a.Result != c.result || a.Failure != c.failure || (a.Detail == "") != (a.Failure == NoFailure) {
 				t.Errorf("%+v", a)
 			}
-			if len(a.ResponseHead) > MaxResponseHead || !strings.HasPrefix(string(a.ResponseHead), c.head) {
-				t.Errorf("the body begins with %.100q, %d bytes", a.ResponseHead, len(a.ResponseHead))
+			if len(a.BodyPrefix) > MaxBodyPrefix || !strings.HasPrefix(string(a.BodyPrefix), c.head) {
+				t.Errorf("the body begins with %.100q, %d bytes", a.BodyPrefix, len(a.BodyPrefix))
 			}
 			if strings.Contains(a.Detail, "127.0.0.1") {
 				t.Errorf("the detail has an address: %s", a.Detail)
@@ -297,7 +297,7 @@ func TestClosedIdleConnectionFailsNoMessage(t *testing.T) {
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	var connections atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write(make([]byte, MaxResponseHead+maxDiscarded-1))
+		_, _ = w.Write(make([]byte, MaxBodyPrefix+maxDrainedBytes-1))
 	}))
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -308,7 +308,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	t.Cleanup(server.Close)
 	s := newTestSender(t, Config{Allow: loopback})
 	for range 5 {
-		if a := s.Send(t.Context(), endpoint(server.URL), message, time.Now()); a.Result != Succeeded || len(a.ResponseHead) != MaxResponseHead {
+		if a := s.Send(t.Context(), endpoint(server.URL), message, time.Now()); a.Result != Succeeded || len(a.BodyPrefix) != MaxBodyPrefix {
 			t.Fatalf("%+v", a)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 
 // Lengths of a secret in bytes, as Standard Webhooks requires.
 const (
-	MinSecret = 24
-	MaxSecret = 64
-	newSecret = 32
+	MinSecretBytes = 24
+	MaxSecretBytes = 64
+	newSecretBytes = 32
 )
 
 // secretPrefix begins the text of a secret.
@@ -24,7 +24,7 @@ const secretPrefix = "whsec_"
 
 // NewSecret returns a random secret.
 func NewSecret() []byte {
-	secret := make([]byte, newSecret)
+	secret := make([]byte, newSecretBytes)
 	_, _ = rand.Read(secret) // never fails
 	return secret
 }
@@ -34,22 +34,21 @@ func FormatSecret(secret []byte) string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(secret)
 }
 
-// ParseSecret returns the secret with a text, and whether the text is one of MinSecret to MaxSecret bytes.
+// ParseSecret parses text as FormatSecret writes it. ok is false if the encoding is not canonical or the length is out of range.
 func ParseSecret(text string) (secret []byte, ok bool) {
 	encoded, ok := strings.CutPrefix(text, secretPrefix)
 	if !ok {
 		return nil, false
 	}
 	secret, err := base64.StdEncoding.Strict().DecodeString(encoded)
-	return secret, err == nil && len(secret) >= MinSecret && len(secret) <= MaxSecret && FormatSecret(secret) == text
+	return secret, err == nil && len(secret) >= MinSecretBytes && len(secret) <= MaxSecretBytes && FormatSecret(secret) == text
 }
 
 // sign adds the headers that authenticate a message at the time of an attempt.
 func sign(h http.Header, e *Endpoint, m *Message, now time.Time) {
 	if e.Format == Legacy {
-		// One signature fits into the header. The oldest secret stays in use while it is valid, so that the
-		// receiver has this time to learn the new one. The key is the text of the secret, as the receivers of the
-		// hosted original use it.
+		// The header has room for one signature. The oldest valid secret signs, so that the endpoint can be updated in the
+		// meantime. As in the hosted service, the key is the encoded secret, with its prefix.
 		mac := hmac.New(sha256.New, []byte(FormatSecret(e.Secrets[len(e.Secrets)-1])))
 		_, _ = mac.Write(m.Body) // never fails
 		h.Set("X-Webhook-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))

@@ -14,7 +14,7 @@ import (
 )
 
 // secret returns a secret of equal bytes.
-func secret(b byte) []byte { return bytes.Repeat([]byte{b}, newSecret) }
+func secret(b byte) []byte { return bytes.Repeat([]byte{b}, newSecretBytes) }
 
 func TestOfficialLibraryVerifiesSignatures(t *testing.T) {
 	now := time.Now() // the library compares with its clock
@@ -87,7 +87,7 @@ func TestSecretsHaveOneText(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw=", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZI\no2LaLaSw",
-		FormatSecret(make([]byte, MinSecret-1)), FormatSecret(make([]byte, MaxSecret+1)), "WHSEC_" + strings.Repeat("A", 44),
+		FormatSecret(make([]byte, MinSecretBytes-1)), FormatSecret(make([]byte, MaxSecretBytes+1)), "WHSEC_" + strings.Repeat("A", 44),
 	} {
 		if _, ok := ParseSecret(text); ok {
 			t.Errorf("%q is a secret", text)

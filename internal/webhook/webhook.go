@@ -14,7 +14,7 @@ type Format string
 // The formats.
 const (
 	Standard    Format = "standard"    // our body, signed as Standard Webhooks describes
-	Legacy      Format = "legacy"      // the body and the pair of headers of the hosted original
+	Legacy      Format = "legacy"      // the body and headers of the hosted service whose API Atrium implements
 	CloudEvents Format = "cloudevents" // CloudEvents 1.0 in structured JSON, signed as Standard
 )
 
@@ -52,7 +52,7 @@ const (
 	Succeeded Result = iota + 1 // a status from 200 to 299
 	Retry                       // try again later
 	Gone                        // 410: the endpoint wants no more events
-	Canceled                    // the context ended first: it does not count as an attempt
+	Canceled                    // the context ended, or no processor was free for the handshake: it does not count as an attempt
 )
 
 // A Failure is why an attempt did not succeed. Its text is a label of metrics.
@@ -80,27 +80,27 @@ func Failures() []Failure {
 
 // An Attempt is the result of sending a message once.
 type Attempt struct {
-	Result       Result
-	Status       int           // of the response; 0 without one
-	Duration     time.Duration // until the response was read, or the attempt failed
-	Failure      Failure
-	Detail       string        // of the failure, for the tenant: it has no address that the tenant did not choose
-	ResponseHead []byte        // the first MaxResponseHead bytes of the body, as they were received
-	RetryAfter   time.Duration // that the endpoint asked for, up to MaxRetryAfter; 0 for none
-	Handshake    bool          // a TLS handshake was begun
-	Received     int64         // bytes of the response, with those of TLS
-	Cause        error         // of the failure, for logs only: it may name addresses of the network; may be nil
+	Result     Result
+	Status     int           // of the response; 0 without one
+	Duration   time.Duration // until the response was read, or the attempt failed
+	Failure    Failure
+	Detail     string        // of the failure, for the tenant: it has no address that the tenant did not choose
+	BodyPrefix []byte        // the first MaxBodyPrefix bytes of the body of the response
+	RetryAfter time.Duration // that the endpoint asked for, up to MaxRetryAfter; 0 for none
+	Handshake  bool          // a TLS handshake was begun
+	Received   int64         // bytes of the response, with those of TLS
+	Cause      error         // of the failure, for logs only: it may name addresses of the network; may be nil
 }
 
 // Limits.
 const (
-	MaxURL          = 2048     // characters of a URL
-	MaxHeaders      = 20       // headers of an endpoint
-	MaxHeaderValue  = 4 << 10  // bytes of the value of one
-	MaxHeaderBytes  = 8 << 10  // of all names and values of an endpoint
-	MaxResponseHead = 4 << 10  // bytes that are kept of the body of a response
-	maxDiscarded    = 64 << 10 // further bytes that are read so that the connection can be used again
-	maxResponse     = 16 << 10 // bytes of the headers of a response
+	MaxURL                 = 2048     // characters of a URL
+	MaxHeaders             = 20       // headers of an endpoint
+	MaxHeaderValue         = 4 << 10  // bytes of the value of one
+	MaxHeaderBytes         = 8 << 10  // of all names and values of an endpoint
+	MaxBodyPrefix          = 4 << 10  // bytes of the body of a response that are stored
+	maxDrainedBytes        = 64 << 10 // further bytes that are read so that the connection can be reused
+	maxResponseHeaderBytes = 16 << 10 // bytes of the headers of a response
 
 	// MaxRetryAfter is the longest time that an endpoint can ask for.
 	MaxRetryAfter = 24 * time.Hour
