@@ -42,13 +42,13 @@ type receiverField struct {
 
 // mappingFields are the expressions of a mapping, with the members of the API as names.
 var mappingFields = []receiverField{
-	{Name: "type", Title: "Type", Hint: "A text"},
-	{Name: "domain", Title: "Domain of the account", Hint: "A text"},
-	{Name: "email", Title: "E-mail address", Hint: "A text; the account is that of its domain, except for public mail services"},
-	{Name: "name", Title: "Name of the account", Hint: "A text"},
-	{Name: "accountId", Title: "ID of the account", Hint: "A text"},
-	{Name: "occurredAt", Title: "Time", Hint: "A number of seconds or milliseconds since 1970, or a text"},
-	{Name: "eventId", Title: "ID of the event", Hint: "A text or a number; deliveries with the same one are one entry"},
+	{Name: "type", Title: "Type", Hint: "A string"},
+	{Name: "domain", Title: "Domain of the account", Hint: "A string"},
+	{Name: "email", Title: "E-mail address", Hint: "A string; the account is that of its domain, except for public mail services"},
+	{Name: "name", Title: "Name of the account", Hint: "A string"},
+	{Name: "accountId", Title: "ID of the account", Hint: "A string"},
+	{Name: "occurredAt", Title: "Time", Hint: "A number of seconds or milliseconds since 1970, or a string"},
+	{Name: "eventId", Title: "ID of the event", Hint: "A string or a number; deliveries with the same one are one entry"},
 	{Name: "filter", Title: "Condition", Hint: "A bool; what does not satisfy it is accepted and ignored"},
 }
 

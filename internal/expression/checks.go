@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -10,10 +11,6 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// unbounded has the functions that expressions cannot use: the limits of an evaluation are checked after each step, and
-// one call of these can multiply the lengths of two values.
-var unbounded = []string{"replace", "format"}
-
 // maxSeparator is the maximum number of bytes between the elements that join puts together.
 const maxSeparator = 16
 
@@ -21,14 +18,14 @@ const maxSeparator = 16
 // expressions.
 func checkCalls(tree *ast.AST, issues *cel.Issues) {
 	root := ast.NavigateAST(tree)
-	for _, name := range unbounded {
+	for _, name := range unboundedFunctions {
 		for _, call := range ast.MatchDescendants(root, ast.FunctionMatcher(name)) {
 			issues.ReportErrorAtID(call.ID(), "the function %s is not available", name)
 		}
 	}
 	for _, call := range ast.MatchDescendants(root, ast.FunctionMatcher("join")) {
 		for _, arg := range call.AsCall().Args() {
-			if text, ok := literalOf(arg); !ok || len(text) > maxSeparator {
+			if separator, ok := stringLiteral(arg); !ok || len(separator) > maxSeparator {
 				issues.ReportErrorAtID(call.ID(), "the separator of join must be a literal of at most %d bytes", maxSeparator)
 			}
 		}
@@ -40,8 +37,8 @@ func checkCalls(tree *ast.AST, issues *cel.Issues) {
 	checkKeys(root, issues)
 }
 
-// checkOptionals reports optional elements of lists and maps that may have no optional value, after the check of types:
-// each failure would print the whole value.
+// checkOptionals reports optional elements of lists and maps whose values may not be optional, after type checking; otherwise
+// each evaluation error would contain the whole value.
 func checkOptionals(tree *ast.AST, issues *cel.Issues) {
 	check := func(e ast.Expr) {
 		if tree.GetType(e.ID()).TypeName() != "optional_type" {
@@ -68,42 +65,38 @@ func checkOptionals(tree *ast.AST, issues *cel.Issues) {
 func checkRegexps(root ast.NavigableExpr, issues *cel.Issues) {
 	ranges, tables := 0, 0
 	for i, call := range ast.MatchDescendants(root, ast.FunctionMatcher("matches")) {
-		if i == maxCalls {
-			issues.ReportErrorAtID(call.ID(), "the function matches can be called %d times at most", maxCalls)
+		if i == maxMatchesCalls {
+			issues.ReportErrorAtID(call.ID(), "the function matches can be called %d times at most", maxMatchesCalls)
 			break
 		}
 		args := call.AsCall().Args()
 		if len(args) == 0 {
 			continue
 		}
-		pattern, ok := literalOf(args[len(args)-1])
+		pattern, ok := stringLiteral(args[len(args)-1])
 		if !ok {
 			issues.ReportErrorAtID(call.ID(), "the regular expression of matches must be a literal")
 			continue
 		}
-		if tables += strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`); tables > maxTables {
-			issues.ReportErrorAtID(call.ID(), "regular expressions can have %d classes such as \\pL at most", maxTables)
+		if tables += strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`); tables > maxUnicodeClasses {
+			issues.ReportErrorAtID(call.ID(), "regular expressions can have %d classes such as \\pL at most", maxUnicodeClasses)
 			break
 		}
-		if ranges += foldedRanges(pattern); ranges > maxRanges {
-			issues.ReportErrorAtID(call.ID(), "regular expressions that ignore case can have %d ranges of characters beyond ASCII at most", maxRanges)
+		if ranges += foldedRanges(pattern); ranges > maxFoldedRanges {
+			issues.ReportErrorAtID(call.ID(), "regular expressions that ignore case can have %d ranges of characters beyond ASCII at most", maxFoldedRanges)
 			break
 		}
 	}
 }
 
+// ignoreCaseFlag matches flags of a regular expression that may contain i.
+var ignoreCaseFlag = regexp.MustCompile(`\(\?[imsU-]*i`)
+
 // foldedRanges returns how many ranges of characters in a regular expression may have to be folded character by
-// character: those that end beyond ASCII, if a flag ignores case. It may count what is no range.
+// character: those that end beyond ASCII, if a flag ignores case. It may overcount.
 func foldedRanges(pattern string) (n int) {
-	ignoresCase := false
-	for rest := pattern; !ignoresCase; {
-		_, after, found := strings.Cut(rest, "(?")
-		if !found {
-			return 0
-		}
-		rest = after
-		flags := rest[:len(rest)-len(strings.TrimLeft(rest, "imsU-"))]
-		ignoresCase = strings.Contains(flags, "i")
+	if !ignoreCaseFlag.MatchString(pattern) {
+		return 0
 	}
 	for i := 1; i < len(pattern); i++ {
 		if pattern[i-1] == '-' && (pattern[i] == '\\' || pattern[i] >= utf8.RuneSelf) {
@@ -121,18 +114,18 @@ func checkKeys(root ast.NavigableExpr, issues *cel.Issues) {
 		if !slices.ContainsFunc(m.AsMap().Entries(), func(e ast.EntryExpr) bool { return e.AsMapEntry().Key().Kind() != ast.LiteralKind }) {
 			continue
 		}
-		if computed++; computed > maxKeys {
-			issues.ReportErrorAtID(m.ID(), "at most %d maps can have keys that are not literals", maxKeys)
+		if computed++; computed > maxComputedKeyMaps {
+			issues.ReportErrorAtID(m.ID(), "at most %d maps can have keys that are not literals", maxComputedKeyMaps)
 			return
 		}
 	}
 }
 
-// literalOf returns a text that an expression is.
-func literalOf(e ast.Expr) (text string, ok bool) {
+// stringLiteral returns the value of an expression that is a string literal.
+func stringLiteral(e ast.Expr) (value string, ok bool) {
 	if e.Kind() != ast.LiteralKind {
 		return "", false
 	}
-	value, ok := e.AsLiteral().(types.String)
-	return string(value), ok
+	literal, ok := e.AsLiteral().(types.String)
+	return string(literal), ok
 }

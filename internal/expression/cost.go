@@ -9,10 +9,9 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// costs are the costs of calls. Those of the library assume that most functions take the same time for each value, and
-// do not know the types of data: a search in a list of thousands could cost as much as an addition. Here, a call costs
-// one, and one for each unit of the values that it gets and returns (see maxMemory). A regular expression can compare
-// each byte with each of its instructions.
+// costs are the costs of calls. CEL's default cost model charges most functions a constant, so searching a list of thousands could
+// cost as much as an addition. Here, a call costs one, and one for each unit of its arguments and its result (see maxValueUnits). A
+// regular expression can compare each byte with each of its instructions.
 type costs struct {
 	instructions map[string]uint64 // by regular expression: compiling one for each call would cost more than the call
 }
@@ -22,8 +21,8 @@ func costsOf(tree *ast.AST) (c costs, memory int) {
 	c = costs{map[string]uint64{}}
 	for _, call := range ast.MatchDescendants(ast.NavigateAST(tree), ast.FunctionMatcher("matches")) {
 		for _, arg := range call.AsCall().Args() {
-			if pattern, ok := literalOf(arg); ok {
-				instructions, bytes := sizeOf(pattern)
+			if pattern, ok := stringLiteral(arg); ok {
+				instructions, bytes := regexpSize(pattern)
 				c.instructions[pattern] = instructions
 				memory += bytes
 			}
@@ -35,7 +34,7 @@ func costsOf(tree *ast.AST) (c costs, memory int) {
 func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	if function == string(construction) {
 		cost := unitsOf(result) / 10
-		if cost > maxMemory/10 {
+		if cost > maxValueUnits/10 {
 			cost = MaxCost + 1 // the limit of memory measures only some values in macros
 		}
 		return &cost
@@ -65,7 +64,7 @@ func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uin
 	return &cost
 }
 
-// slowDouble is the cost of converting a text to a double if that takes long.
+// slowDouble is the cost of converting a string to a double if that takes long.
 const slowDouble = 50
 
 // compares reports whether a function compares its arguments. Others take the same time for any optional value.
@@ -94,5 +93,5 @@ func (c costs) regexpCost(pattern ref.Val) uint64 {
 	if n, ok := c.instructions[string(text)]; ok {
 		return n
 	}
-	return maxRegexp
+	return maxRegexpInsts
 }

@@ -29,7 +29,7 @@ func compiles(t *testing.T, source string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = language.Compile(source, Bool, Int, Text, Null)
+	_, err = language.Compile(source, Bool, Int, String, Null)
 	return err
 }
 
@@ -136,7 +136,7 @@ func doubled(levels int) string {
 	return "[0, 1].all(i, [i == 0 ? [] : " + forty("0") + "].all(a, " + source + "))"
 }
 
-// large returns a body with a list of 9000 elements, a map of 4000 and a text of 90 KB.
+// large returns a body with a list of 9000 elements, a map of 4000 and a string of 90 KB.
 func large() string {
 	var members strings.Builder
 	for i := range 4000 {

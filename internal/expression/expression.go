@@ -1,5 +1,5 @@
-// Package expression runs expressions in CEL, the Common Expression Language. An expression sees its variables, and
-// neither the time nor the network. What compiling and evaluating it can cost is bounded.
+// Package expression compiles and evaluates expressions in CEL, the Common Expression Language. Expressions read only their
+// variables. The cost and memory of compilation and evaluation are bounded.
 package expression
 
 import (
@@ -24,15 +24,15 @@ const (
 	MaxSource = 4 << 10 // bytes
 	MaxCost   = 100_000 // of an evaluation: see costs
 
-	maxMemory = 10_000 // units of a value during an evaluation: elements of lists and maps, and each ten bytes of texts
-	measured  = 100    // of so many values in a macro such as map, one is measured: that takes time for each of its elements
-	maxNodes  = 2000   // of the syntax tree, with expanded macros
-	maxNested = 50
-	maxRegexp = 200 // instructions of a compiled regular expression
-	maxCalls  = 10  // of matches: compiling a regular expression takes milliseconds
-	maxRanges = 10  // of characters beyond ASCII in regular expressions that ignore case: each takes milliseconds
-	maxTables = 20  // of Unicode in regular expressions, such as \pL: each has hundreds of ranges
-	maxKeys   = 4   // maps whose keys are computed: each can double the size of a type
+	maxValueUnits        = 10_000 // of a value during an evaluation: elements of lists and maps, and every ten bytes of strings
+	memorySampleInterval = 100    // a macro such as map measures one in so many values: measuring takes time for each element
+	maxNodes             = 2000   // of the syntax tree, with expanded macros
+	maxNested            = 50
+	maxRegexpInsts       = 200 // instructions of a compiled regular expression
+	maxMatchesCalls      = 10  // compiling a regular expression takes milliseconds
+	maxFoldedRanges      = 10  // of characters beyond ASCII in regular expressions that ignore case: folding each takes milliseconds
+	maxUnicodeClasses    = 20  // in regular expressions, such as \pL: each has hundreds of ranges
+	maxComputedKeyMaps   = 4   // each can double the size of a type
 )
 
 // maxMessage is the maximum number of bytes of the message of a fault.
@@ -46,22 +46,27 @@ type Type struct {
 
 // The types.
 var (
-	Bool   = Type{"a bool", cel.BoolType}
-	Int    = Type{"an int", cel.IntType}
-	Double = Type{"a double", cel.DoubleType}
-	Text   = Type{"a text", cel.StringType}
-	Null   = Type{"null", cel.NullType}
-	Any    = Type{"anything", cel.DynType}                                       // what Decode returns
-	Object = Type{"a map", cel.MapType(cel.StringType, cel.DynType)}             // a map[string]any of such values
-	Texts  = Type{"a map of texts", cel.MapType(cel.StringType, cel.StringType)} // a map[string]string
+	Bool      = Type{"a bool", cel.BoolType}
+	Int       = Type{"an int", cel.IntType}
+	Double    = Type{"a double", cel.DoubleType}
+	String    = Type{"a string", cel.StringType}
+	Null      = Type{"null", cel.NullType}
+	Any       = Type{"anything", cel.DynType}                                         // what Decode returns
+	Map       = Type{"a map", cel.MapType(cel.StringType, cel.DynType)}               // a map[string]any of such values
+	StringMap = Type{"a map of strings", cel.MapType(cel.StringType, cel.StringType)} // a map[string]string
 )
 
-// excluded has the functions of the standard library that expressions cannot use: they would make the result
-// depend on the time zones that the machine knows.
-var excluded = []string{
-	"timestamp", "duration", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds", "getMinutes",
-	"getMonth", "getSeconds",
-}
+// Functions that expressions cannot use.
+var (
+	// timeFunctions would make the result depend on the machine's time zone database.
+	timeFunctions = []string{
+		"timestamp", "duration", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds", "getMinutes",
+		"getMonth", "getSeconds",
+	}
+
+	// One call of an unbounded function can multiply the lengths of two values. The limits are checked after the call.
+	unboundedFunctions = []string{"replace", "format"}
+)
 
 // A Language compiles expressions with the same variables. It is safe for concurrent use.
 type Language struct {
@@ -71,13 +76,13 @@ type Language struct {
 // New returns the language with the given variables.
 func New(variables map[string]Type) (*Language, error) {
 	subset := env.NewLibrarySubset()
-	for _, name := range excluded {
+	for _, name := range timeFunctions {
 		subset.AddExcludedFunctions(env.NewFunction(name))
 	}
 	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(subset)), cel.OptionalTypes(), ext.Strings(), cel.CrossTypeNumericComparisons(true),
 		cel.ParserExpressionSizeLimit(MaxSource), cel.ParserRecursionLimit(maxNested), cel.ExpressionNodeLimit(maxNodes),
-		cel.RegexProgramSizeLimit(maxRegexp), cel.ASTValidators(cel.ValidateRegexLiterals()),
+		cel.RegexProgramSizeLimit(maxRegexpInsts), cel.ASTValidators(cel.ValidateRegexLiterals()),
 	}
 	options = append(options, searches()...)
 	for name, kind := range variables {
@@ -123,8 +128,8 @@ func placesOf(tree *ast.AST) []place {
 	return places
 }
 
-// Compile compiles an expression, whose result has one of the types, or is an optional value of one. Whether it has is
-// known only after the evaluation if it depends on a variable of type Any. The faults of the expression are an *Error.
+// Compile compiles an expression whose result must be one of the given types, or an optional of one. If the type depends on an
+// Any variable, Eval checks it instead. The faults of the expression are an *Error.
 func (l *Language) Compile(source string, results ...Type) (*Program, error) {
 	if len(source) > MaxSource {
 		return nil, &Error{[]Fault{{1, 1, fmt.Sprintf("the expression must be at most %d bytes long", MaxSource)}}}
@@ -157,8 +162,8 @@ func (l *Language) Compile(source string, results ...Type) (*Program, error) {
 	var err error
 	costs, regexps := costsOf(tree)
 	p.memory = programMemory + 2*len(source) + nodeMemory*len(p.places) + regexps
-	if p.program, err = l.env.Program(compiled, cel.CostTracking(costs), cel.CostLimit(MaxCost), cel.MemoryLimit(maxMemory),
-		cel.CustomDecoratorV2(decorator(tree)), cel.MemoryTracking(types.MemoryTrackerSampleInterval(measured)), cel.OptimizeRegex(matches)); err != nil {
+	if p.program, err = l.env.Program(compiled, cel.CostTracking(costs), cel.CostLimit(MaxCost), cel.MemoryLimit(maxValueUnits),
+		cel.CustomDecoratorV2(decorator(tree)), cel.MemoryTracking(types.MemoryTrackerSampleInterval(memorySampleInterval)), cel.OptimizeRegex(regexpOptimization)); err != nil {
 		return nil, &Error{[]Fault{{1, 1, shorten(err.Error())}}}
 	}
 	return p, nil
@@ -173,8 +178,8 @@ func (p *Program) mustBe(not string) string {
 	return "the result must be " + strings.Join(names, " or ") + ", not " + not
 }
 
-// Eval evaluates the expression. The result is a bool, int64, float64, string or nil, also for an optional value without
-// one. cost is what the evaluation took of MaxCost. The error is an *Error with one fault.
+// Eval evaluates the expression. The result is a bool, int64, float64, string or nil. nil also stands for an empty optional. cost
+// is the part of MaxCost that was used. The error is an *Error with one fault.
 func (p *Program) Eval(variables map[string]any) (result any, cost int, err error) {
 	value, details, err := p.program.Eval(variables)
 	if spent := details.ActualCost(); spent != nil {
@@ -190,7 +195,7 @@ func (p *Program) Eval(variables map[string]any) (result any, cost int, err erro
 		case p.returns(Null):
 			return nil, cost, nil
 		default:
-			return nil, cost, &Error{[]Fault{{1, 1, p.mustBe("an optional value without one")}}}
+			return nil, cost, &Error{[]Fault{{1, 1, p.mustBe("an empty optional")}}}
 		}
 	}
 	switch value := value.(type) {
@@ -207,7 +212,7 @@ func (p *Program) Eval(variables map[string]any) (result any, cost int, err erro
 			return float64(value), cost, nil
 		}
 	case types.String:
-		if p.returns(Text) {
+		if p.returns(String) {
 			return string(value), cost, nil
 		}
 	case types.Null:
@@ -244,8 +249,8 @@ type Error struct {
 	Faults []Fault // at least one
 }
 
-// plainText matches an expression that is meant as a text: a word or a domain without quotes.
-var plainText = regexp.MustCompile(`^[\pL\pN_-]+(\.[\pL\pN_-]+)*$`)
+// unquotedString matches an expression that is meant as a string: a word or a domain without quotes.
+var unquotedString = regexp.MustCompile(`^[\pL\pN_-]+(\.[\pL\pN_-]+)*$`)
 
 func newError(source string, issues *cel.Issues) *Error {
 	e := &Error{}
@@ -254,8 +259,8 @@ func newError(source string, issues *cel.Issues) *Error {
 			break
 		}
 		message := shorten(issue.Message)
-		if strings.HasPrefix(message, "undeclared reference") && plainText.MatchString(source) {
-			message += `: write a fixed text in quotes, such as "text"`
+		if strings.HasPrefix(message, "undeclared reference") && unquotedString.MatchString(source) {
+			message += `: write string literals in quotes, such as "text"`
 		}
 		e.Faults = append(e.Faults, Fault{max(issue.Location.Line(), 1), max(issue.Location.Column(), 0) + 1, message})
 	}

@@ -82,7 +82,7 @@ func TestNumbersAreDoublesIfTheyPrintTheSame(t *testing.T) {
 // evaluate compiles and evaluates an expression with the variable body.
 func evaluate(t *testing.T, source, body string, results ...Type) (any, error) {
 	t.Helper()
-	language, err := New(map[string]Type{"body": Any, "texts": Texts})
+	language, err := New(map[string]Type{"body": Any, "strings": StringMap})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func evaluate(t *testing.T, source, body string, results ...Type) (any, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, cost, err := program.Eval(map[string]any{"body": value, "texts": map[string]string{"a": "b"}})
+	result, cost, err := program.Eval(map[string]any{"body": value, "strings": map[string]string{"a": "b"}})
 	if err == nil && (cost < 0 || cost > MaxCost) {
 		t.Errorf("%s cost %d", source, cost)
 	}
@@ -104,31 +104,31 @@ func evaluate(t *testing.T, source, body string, results ...Type) (any, error) {
 func TestResultsHaveTheTypesThatAreAllowed(t *testing.T) {
 	for source, want := range map[string]any{
 		`body.text`: "t", `body.int`: int64(7), `body.double`: 1.5, `body.none`: nil, `body.?none`: nil, `body.?missing`: nil, `body.?none.?deeper`: nil,
-		`body.?text`: "t", `texts["a"]`: "b", `texts[?"b"]`: nil, `null`: nil, `optional.none()`: nil, `1 + 1`: int64(2), `body.?text.?deeper`: nil,
+		`body.?text`: "t", `strings["a"]`: "b", `strings[?"b"]`: nil, `null`: nil, `optional.none()`: nil, `1 + 1`: int64(2), `body.?text.?deeper`: nil,
 	} {
-		got, err := evaluate(t, source, `{"text":"t","int":7,"double":1.5,"none":null}`, Text, Int, Double, Null)
+		got, err := evaluate(t, source, `{"text":"t","int":7,"double":1.5,"none":null}`, String, Int, Double, Null)
 		if err != nil || got != want {
 			t.Errorf("%s: %v (%T), %v", source, got, got, err)
 		}
 	}
 	for source, message := range map[string]string{
-		`true`: "line 1, column 1: the result must be a text or null, not bool", `[1]`: "not list(int)", `body.int`: "not int", `body.list`: "not list",
-		`body.?int`: "not int", `body.map`: "not map", `1.5`: "not double", `texts`: "not map(string, string)", `body`: "not map", `optional.of(1)`: "not int",
+		`true`: "line 1, column 1: the result must be a string or null, not bool", `[1]`: "not list(int)", `body.int`: "not int", `body.list`: "not list",
+		`body.?int`: "not int", `body.map`: "not map", `1.5`: "not double", `strings`: "not map(string, string)", `body`: "not map", `optional.of(1)`: "not int",
 		`b"x"`: "not bytes", `1u`: "not uint",
 	} {
-		if got, err := evaluate(t, source, `{"int":7,"list":[],"map":{}}`, Text, Null); err == nil || !strings.Contains(err.Error(), message) {
+		if got, err := evaluate(t, source, `{"int":7,"list":[],"map":{}}`, String, Null); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%s: %v, %v, want %q", source, got, err, message)
 		}
 	}
-	if got, err := evaluate(t, `body.?text`, `{}`, Text); err == nil {
+	if got, err := evaluate(t, `body.?text`, `{}`, String); err == nil {
 		t.Errorf("no value is %v", got)
 	}
 }
 
-func TestATextWithoutQuotesIsExplained(t *testing.T) {
-	const hint = `: write a fixed text in quotes, such as "text"`
+func TestAStringWithoutQuotesIsExplained(t *testing.T) {
+	const hint = `: write string literals in quotes, such as "text"`
 	for source, explained := range map[string]bool{`acme.example`: true, `webhook`: true, `my-shop.example`: true, `bdy.a + "x"`: false, `now()`: false} {
-		_, err := evaluate(t, source, `{}`, Text)
+		_, err := evaluate(t, source, `{}`, String)
 		if err == nil || strings.Contains(err.Error(), hint) != explained {
 			t.Errorf("%s: %v, explained: %t", source, err, explained)
 		}

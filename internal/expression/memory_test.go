@@ -34,18 +34,18 @@ func heap[T any](n int, produce func() T) int {
 func hostile() map[string]string {
 	const size = 3900
 	all := map[string]string{
-		"a literal text": `"` + strings.Repeat("ä", size/2) + `"==""`,
-		"long class":     `''.matches('^[` + strings.Repeat("0-1a-b", size/6-5) + `]{190}$')`,
-		"tables":         `''.matches(r'[` + strings.Repeat(`\pL\pN`, 10) + `]')`,
-		"row of tables":  `''.matches(r'^` + strings.Repeat(`\p{Lu}\p{Ll}`, 10) + `$')`,
-		"folded tables":  `''.matches(r'(?i)` + strings.Repeat(`\p{Lu}\p{Ll}`, 10) + `')`,
+		"a string literal": `"` + strings.Repeat("ä", size/2) + `"==""`,
+		"long class":       `''.matches('^[` + strings.Repeat("0-1a-b", size/6-5) + `]{190}$')`,
+		"tables":           `''.matches(r'[` + strings.Repeat(`\pL\pN`, 10) + `]')`,
+		"row of tables":    `''.matches(r'^` + strings.Repeat(`\p{Lu}\p{Ll}`, 10) + `$')`,
+		"folded tables":    `''.matches(r'(?i)` + strings.Repeat(`\p{Lu}\p{Ll}`, 10) + `')`,
 	}
 	for _, pattern := range []string{
 		`^\pL{0,60}$`, `^[^\pL]{0,60}$`, `(?i)^\pL{0,60}$`, `^([024]?[135]?[678]?a){15}$`, `(?i)^[ak-é]{100}$`, `(?i)^[B-\x{1e942}]{0,60}$`, "^" + strings.Repeat("()", 47),
 		"^" + strings.Repeat("a", 190) + "$", "(?P<" + strings.Repeat("a", 300) + ">a)",
 	} {
 		call := "''.matches(r'" + pattern + "')"
-		all[pattern] = fill(call, "||", min(size, maxCalls*(len(call)+2)))
+		all[pattern] = fill(call, "||", min(size, maxMatchesCalls*(len(call)+2)))
 	}
 	for _, unit := range []string{
 		"true", "!true", "body", "body.a", "body.a==1", "body.a.b.c.d.e.f.g.h", "body.?a.b.c.d.e.f.g.h.hasValue()", "body[0][body]", "body['a']['b']", "(body?body:body).a",
@@ -103,7 +103,7 @@ func TestRegularExpressionsMatchWithTheGroupBeforeThem(t *testing.T) {
 		}
 	}
 	for pattern, want := range map[string]uint64{"a": 3, "^a|b$": 7} { // as without the group
-		if got, _ := sizeOf(pattern); got != want {
+		if got, _ := regexpSize(pattern); got != want {
 			t.Errorf("%s has %d instructions, want %d", pattern, got, want)
 		}
 	}

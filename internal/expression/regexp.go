@@ -13,12 +13,12 @@ import (
 // emptyGroup is compiled before each regular expression. For one that begins with ^, package regexp would otherwise copy a class for
 // each repetition: ^\pL{0,60}$ would take 1 MB instead of 12 KB.
 const (
-	emptyGroup   = "()"
-	instructions = 3 // of emptyGroup
+	emptyGroup      = "()"
+	emptyGroupInsts = 3 // of emptyGroup
 )
 
-// matches compiles the regular expressions of matches once, as interpreter.MatchesRegexOptimization does, after emptyGroup.
-var matches = &interpreter.RegexOptimization{
+// regexpOptimization compiles the regular expressions of the function matches once, as interpreter.MatchesRegexOptimization does, after emptyGroup.
+var regexpOptimization = &interpreter.RegexOptimization{
 	Function:   overloads.Matches,
 	RegexIndex: 1,
 	Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
@@ -39,16 +39,16 @@ var matches = &interpreter.RegexOptimization{
 	},
 }
 
-// sizeOf returns the number of instructions of a regular expression, without those of emptyGroup, and an estimate of the bytes
+// regexpSize returns the number of instructions of a regular expression, without those of emptyGroup, and an estimate of the bytes
 // that both occupy.
-func sizeOf(pattern string) (size uint64, memory int) {
+func regexpSize(pattern string) (size uint64, memory int) {
 	parsed, err := syntax.Parse(emptyGroup+pattern, syntax.Perl)
 	if err != nil {
-		return maxRegexp, 0
+		return maxRegexpInsts, 0
 	}
 	compiled, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
-		return maxRegexp, 0
+		return maxRegexpInsts, 0
 	}
 	memory = 2<<10 + 16*len(pattern) + 40*cap(compiled.Inst)
 	counted := map[*rune]bool{} // repetitions share the ranges of a class
@@ -58,5 +58,5 @@ func sizeOf(pattern string) (size uint64, memory int) {
 			memory += 5 * cap(ranges)
 		}
 	}
-	return uint64(len(compiled.Inst) - instructions), memory
+	return uint64(len(compiled.Inst) - emptyGroupInsts), memory
 }

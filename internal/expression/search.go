@@ -10,8 +10,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// searches returns the functions indexOf and lastIndexOf. Those of the library compare each position with the whole text that
-// is searched for, and their cost is checked afterwards: a single call could take seconds. Those of package strings take linear time.
+// searches returns the functions indexOf and lastIndexOf. CEL's own compare each position with the whole substring, and their cost
+// is checked afterwards: a single call could take seconds. Those of package strings take linear time.
 func searches() []cel.EnvOption {
 	overload := func(id string, offset bool, search func(text, part string, offset *int64) ref.Val) cel.FunctionOpt {
 		if !offset {
@@ -77,7 +77,7 @@ func lastIndexOf(text, part string, offset *int64) ref.Val {
 	return types.Int(utf8.RuneCountInString(text[:at]))
 }
 
-// bytesOf returns how many bytes the first n code points of a text have.
+// bytesOf returns how many bytes the first n code points of a string have.
 func bytesOf(text string, n int64) int {
 	for i := range text {
 		if n == 0 {

@@ -8,12 +8,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxDepth is the maximum depth of a value that expressions see, which is more than requests can have.
+// maxDepth is the maximum depth of a value, more than requests can have.
 const maxDepth = 200
 
-// Decode reads a value of JSON as maps, lists and the types of CEL. Of members with the same name, as payloads may have
-// them, the last one counts. A number is an int if it is written as one and fits into 64 bits, else a double if that is zero or
-// normal, and prints with the same digits, else its text.
+// Decode decodes a JSON value. The last of duplicate member names wins. A number becomes an int64 if it is an integer that fits, a
+// float64 if that is exact (same digits, zero or normal), and otherwise a string as it is written.
 func Decode(d *jsontext.Decoder) (any, error) {
 	t, err := d.ReadToken()
 	if err != nil {
@@ -58,7 +57,7 @@ func Decode(d *jsontext.Decoder) (any, error) {
 	return nil, nil
 }
 
-// number returns the value of a number of JSON.
+// number returns the value of a JSON number.
 func number(text string) any {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n
@@ -78,17 +77,16 @@ func number(text string) any {
 	return f
 }
 
-// The digits of the largest double, and of the smallest normal one, and where their decimal points are: 17 digits are enough
-// for any double.
+// The digits of the largest double and of the smallest normal one, and the positions of their decimal points. 17 digits identify
+// any double.
 const (
 	maxDigits                   = 17
 	largestDigits, largestPoint = "17976931348623157", 309
 	normalDigits, normalPoint   = "22250738585072014", -307
 )
 
-// convertsFast reports whether package strconv converts a number to a double in constant time, given its decimal. It takes 10 to 70
-// µs, a hundred times as long, for some numbers with more than 17 digits, and for those that are not between the smallest
-// normal double and the largest one.
+// convertsFast reports whether package strconv converts a number, given its decimal, to a double in constant time. It is a hundred
+// times slower (10 to 70 µs) for some numbers with more than 17 digits, and for numbers outside the range of normal doubles.
 func convertsFast(digits string, exponent int) bool {
 	point := exponent + len(digits)
 	switch {

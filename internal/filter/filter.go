@@ -28,7 +28,7 @@ type Filter struct {
 
 var language = sync.OnceValues(func() (*expression.Language, error) {
 	return expression.New(map[string]expression.Type{
-		"type": expression.Text, "source": expression.Text, "entryType": expression.Text, "accountId": expression.Text, "data": expression.Object,
+		"type": expression.String, "source": expression.String, "entryType": expression.String, "accountId": expression.String, "data": expression.Map,
 	})
 })
 

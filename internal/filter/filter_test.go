@@ -129,7 +129,7 @@ func TestEvaluationThatFailsIsAnError(t *testing.T) {
 	}
 }
 
-// Lists of 1,000 and 9,000 numbers, and a text of 16,000 bytes: as much as an event can have.
+// Lists of 1,000 and 9,000 numbers, and a string of 16,000 bytes: as much as an event can have.
 var (
 	large = Event{Body: []byte(`{"data":{"list":[` + strings.Repeat("1,", 999) + `1],"text":"` + strings.Repeat("a", 16000) + `"}}`)}
 	long  = Event{Body: []byte(`{"data":{"list":[` + strings.Repeat("1,", 8999) + `1]}}`)}

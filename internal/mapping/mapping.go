@@ -42,7 +42,7 @@ const (
 	memberCount
 )
 
-var text = []expression.Type{expression.Text, expression.Null}
+var optionalString = []expression.Type{expression.String, expression.Null}
 
 // members has the names of the members in the management API, and the types of their results.
 var members = [memberCount]struct {
@@ -50,18 +50,18 @@ var members = [memberCount]struct {
 	results []expression.Type
 }{
 	{"filter", []expression.Type{expression.Bool}},
-	{"type", text},
-	{"accountId", text},
-	{"domain", text},
-	{"email", text},
-	{"name", text},
-	{"occurredAt", []expression.Type{expression.Text, expression.Int, expression.Double, expression.Null}},
-	{"eventId", []expression.Type{expression.Text, expression.Int, expression.Null}},
+	{"type", optionalString},
+	{"accountId", optionalString},
+	{"domain", optionalString},
+	{"email", optionalString},
+	{"name", optionalString},
+	{"occurredAt", []expression.Type{expression.String, expression.Int, expression.Double, expression.Null}},
+	{"eventId", []expression.Type{expression.String, expression.Int, expression.Null}},
 }
 
 // language has the variables of all mappings.
 var language = sync.OnceValues(func() (*expression.Language, error) {
-	return expression.New(map[string]expression.Type{"body": expression.Any, "headers": expression.Texts, "query": expression.Texts})
+	return expression.New(map[string]expression.Type{"body": expression.Any, "headers": expression.StringMap, "query": expression.StringMap})
 })
 
 // An Error has the faults of a mapping that does not compile.
@@ -263,15 +263,15 @@ func (e *evaluation) value(member int) any {
 	return result
 }
 
-// text evaluates a member that is a text, "" for none.
-func (e *evaluation) text(member int, check func(string) string) string {
+// string evaluates a member that is a string, "" for none.
+func (e *evaluation) string(member int, check func(string) string) string {
 	result, _ := e.value(member).(string)
 	if result != "" {
 		if detail := check(result); detail != "" {
 			e.fail(member, "the result "+detail)
 		}
 	}
-	return strings.Clone(result) // it can be a part of a text that is much longer
+	return strings.Clone(result) // it can be a part of a string that is much longer
 }
 
 func (e *evaluation) run(payload []byte, used map[string]int) (r Result) {
@@ -284,19 +284,19 @@ func (e *evaluation) run(payload []byte, used map[string]int) (r Result) {
 		return func(text string) string { return atrium.CheckText(text, 1, most) }
 	}
 	r.Source = e.source
-	if r.Type = e.text(memberType, upTo(atrium.MaxType)); r.Type == "" {
+	if r.Type = e.string(memberType, upTo(atrium.MaxType)); r.Type == "" {
 		r.Type = atrium.DefaultType
 	}
-	r.Claim.AccountID = atrium.AccountID(e.text(memberAccountID, func(text string) string {
+	r.Claim.AccountID = atrium.AccountID(e.string(memberAccountID, func(text string) string {
 		if _, ok := atrium.ParseID[atrium.AccountID](text); !ok {
 			return "must match ^account_[a-z0-9]{26}$"
 		}
 		return ""
 	}))
-	if r.Claim.Domain = e.text(memberDomain, atrium.CheckDomain); r.Claim.Domain == "" {
-		r.Claim.Domain = strings.Clone(domainOfEmail(e.text(memberEmail, func(string) string { return "" })))
+	if r.Claim.Domain = e.string(memberDomain, atrium.CheckDomain); r.Claim.Domain == "" {
+		r.Claim.Domain = strings.Clone(domainOfEmail(e.string(memberEmail, func(string) string { return "" })))
 	}
-	r.Claim.Name = e.text(memberName, upTo(atrium.MaxName))
+	r.Claim.Name = e.string(memberName, upTo(atrium.MaxName))
 	r.OccurredAt = e.time()
 	id := ""
 	switch value := e.value(memberEventID).(type) {

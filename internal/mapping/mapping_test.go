@@ -186,13 +186,13 @@ func TestResultsAreThoseOfTheExpressions(t *testing.T) {
 		`{}`:                          "filter: line 1, column 5: no such key: keep",
 		`{"keep":1}`:                  "filter: line 1, column 1: the result must be a bool, not int",
 		`{"keep":true,"account":"a"}`: "accountId: the result must match",
-		`{"keep":true,"account":1}`:   "accountId: line 1, column 1: the result must be a text or null, not int",
+		`{"keep":true,"account":1}`:   "accountId: line 1, column 1: the result must be a string or null, not int",
 		`{"keep":true,"name":"a\u0000","email":""}`:                          "name: the result must not contain U+0000",
 		`{"keep":true,"name":"` + strings.Repeat("ü", 256) + `","email":""}`: "name: the result must be 1 to 255 characters long",
 		`{"keep":true,"name":"","email":"","at":"yesterday"}`:                "occurredAt: the result is not a date-time",
 		`{"keep":true,"name":"","email":"","at":1e17}`:                       "occurredAt: the result must be between",
-		`{"keep":true,"name":"","email":"","at":true}`:                       "occurredAt: line 1, column 1: the result must be a text or an int or a double or null, not bool",
-		`{"keep":true,"name":"","email":"","id":1.5}`:                        "eventId: line 1, column 1: the result must be a text or an int or null, not double",
+		`{"keep":true,"name":"","email":"","at":true}`:                       "occurredAt: line 1, column 1: the result must be a string or an int or a double or null, not bool",
+		`{"keep":true,"name":"","email":"","id":1.5}`:                        "eventId: line 1, column 1: the result must be a string or an int or null, not double",
 	} {
 		_, err := m.Map(&Delivery{Headers: headers, Query: "a=1&b=", Body: []byte(body)}, maxPayload, nil)
 		if f, ok := errors.AsType[*Fault](err); !ok || !strings.HasPrefix(f.Error(), fault) {
@@ -209,7 +209,7 @@ func TestFaultsOfAMappingNameTheMemberAndThePlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fmt.Sprint(e.In("/mapping"))
-	for _, want := range []string{"/mapping/type line 2, column", "/mapping/name line 1, column 1: undeclared", "/mapping/occurredAt line 1, column 4: undeclared", "/mapping/eventId line 1, column 1: the result must be a text or an int or null, not double"} {
+	for _, want := range []string{"/mapping/type line 2, column", "/mapping/name line 1, column 1: undeclared", "/mapping/occurredAt line 1, column 4: undeclared", "/mapping/eventId line 1, column 1: the result must be a string or an int or null, not double"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s, want %s", got, want)
 		}

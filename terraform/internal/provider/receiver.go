@@ -183,7 +183,7 @@ func receiverSchema() schema.Schema {
 			},
 			"mapping": schema.SingleNestedAttribute{
 				Optional: true,
-				Description: "How a delivery becomes an entry: CEL expressions over `body`, `headers` and `query`, at most 4 KiB each. A fixed text has quotes of its own: " +
+				Description: "How a delivery becomes an entry: CEL expressions over `body`, `headers` and `query`, at most 4 KiB each. A string literal needs its own quotes: " +
 					"`\"\\\"example.com\\\"\"`. Default: that of the sending system.",
 				Attributes: map[string]schema.Attribute{
 					"filter":      expression("A bool: false acknowledges the delivery without an entry."),
@@ -192,7 +192,7 @@ func receiverSchema() schema.Schema {
 					"domain":      expression("Domain of the account."),
 					"email":       expression("An e-mail address whose domain is that of the account, unless it is that of a public mail provider."),
 					"name":        expression("Name of the account."),
-					"occurred_at": expression("When it occurred: a text in RFC 3339, a number of seconds or milliseconds since 1970, or null."),
+					"occurred_at": expression("When it occurred: a string in RFC 3339, a number of seconds or milliseconds since 1970, or null."),
 					"event_id":    expression("What identifies the event. Entries of the same event are stored once."),
 				},
 			},
