@@ -36,7 +36,7 @@ func newDeliverer(c Config, limits *rest.Limits, tenants *limit.Recent[atrium.Te
 	settings := delivery.Config{
 		Store: c.Store, Sender: d.sender, Encode: resource.Event, Log: c.Log, MaxRequests: c.Settings.WebhookRequests,
 		AcquireHeavy: limits.AcquireDelivery,
-		Others:       func(tenant atrium.TenantID) bool { return tenants.Others(tenant, time.Now().Add(-othersTime)) },
+		OthersActive: func(tenant atrium.TenantID) bool { return tenants.Others(tenant, time.Now().Add(-othersTime)) },
 	}
 	if c.Metrics != nil {
 		settings.Observe = c.Metrics

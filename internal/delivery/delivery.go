@@ -9,8 +9,8 @@
 // A first attempt that fails becomes a stored delivery, which is due again later. So one event that an endpoint
 // refuses delays no other one, and retries do not depend on the feed's position.
 //
-// While an endpoint fails, a session does not spend the attempts of the events behind it: after some failures in a row it ends,
-// and begins again later with one request.
+// A circuit breaker protects failing endpoints: after maxConsecutiveFailures failures the session ends, and a later one probes the
+// endpoint with a single request. The other events keep their attempts.
 package delivery
 
 import (
@@ -80,9 +80,9 @@ type Config struct {
 
 	MaxRequests int // in flight, of all webhooks
 
-	// Others reports whether others than a tenant use the process: then the requests of the tenant begin at a
-	// rate. nil if only deliveries do.
-	Others func(atrium.TenantID) bool
+	// OthersActive reports whether other tenants use the process, apart from deliveries: then the rate of the tenant's requests
+	// is limited. nil if only deliveries use it.
+	OthersActive func(atrium.TenantID) bool
 
 	// AcquireHeavy waits until a tenant may use a processor for longer than a small request; nil for no limit. The
 	// caller releases it.
@@ -99,17 +99,17 @@ const (
 	maxLiveBytes      = 512 << 10 // of the bodies of those that have no result; one read may exceed it
 	maxStoring        = 2         // transactions of a tenant that store results: others need connections, too
 
-	// maxOutcomes is how many outcomes a transaction stores. Most of its time is the sync to disk, and an equally long pause
-	// follows. With 256, a fast endpoint waits for these; with 1024, entries wait for the transaction.
+	// maxOutcomes is the maximum number of outcomes per transaction. 256 throttles fast endpoints, because each transaction costs a
+	// sync and an equal pause; 1024 delays appends.
 	maxOutcomes = 512
 
 	// Events that were sent or are to be, and whose results are not stored: those of a transaction that runs, those of the
 	// next one, and those to be sent.
 	maxLive = 2*maxOutcomes + 2*windowEvents
 
-	skippedEvents  = 1000
-	dueLimit       = 16 // deliveries that are read at once
-	failuresInARow = 5  // after which a session ends
+	skippedEvents          = 1000
+	dueLimit               = 16 // deliveries that are read at once
+	maxConsecutiveFailures = 5  // after which a session ends
 
 	maxBurst        = 50       // requests of a tenant that begin at once
 	bytesPerRequest = 64 << 10 // of a body; a longer one counts as several requests
@@ -127,13 +127,13 @@ const (
 	selectTime = 20 * time.Millisecond
 )
 
-// requestInterval is the interval in which requests of a tenant begin while others use the process. Each takes about 300 µs of a processor, with what stores
-// its result: however fast the endpoints of a tenant respond, it occupies a sixth of the processors.
+// requestInterval is the minimum interval between a tenant's requests while other tenants use the process. A request costs about
+// 300 µs of processor time, including the storing of its result, so a tenant uses at most about a sixth of the processors.
 var requestInterval = 2 * time.Millisecond / time.Duration(runtime.GOMAXPROCS(0))
 
 // A timing has the times of a Dispatcher.
 type timing struct {
-	poll       time.Duration // between looks at what other processes have done
+	poll       time.Duration // between polls for what other processes have done
 	lease      time.Duration
 	flush      time.Duration // an outcome is stored after this time at the latest
 	linger     time.Duration // a session without work ends after this time

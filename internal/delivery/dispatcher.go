@@ -22,8 +22,7 @@ type Dispatcher struct {
 	node     []byte                            // identifies the process in leases
 	requests *limit.Semaphore[atrium.TenantID] // in flight
 
-	// Whether webhooks wait for sessions of others to end.
-	crowded atomic.Bool
+	crowded atomic.Bool // webhooks wait for sessions of others to end
 
 	mu       sync.Mutex
 	sessions map[atrium.WebhookID]*session         // guarded by mu
@@ -41,9 +40,9 @@ type tenantDeliveries struct {
 	next time.Time // when the next request may begin; guarded by mu
 }
 
-// turn returns how long a request that could begin now must wait: requests of a tenant begin with an interval, up to
-// maxBurst of them at once. One with a large body counts as several.
-func (t *tenantDeliveries) turn(now time.Time, interval time.Duration, body int) time.Duration {
+// reserveStart claims the tenant's next start time and returns how long to wait for it: a token bucket with a burst of maxBurst. A
+// large body takes several tokens.
+func (t *tenantDeliveries) reserveStart(now time.Time, interval time.Duration, body int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if earliest := now.Add(-maxBurst * interval); t.next.Before(earliest) {
@@ -53,19 +52,19 @@ func (t *tenantDeliveries) turn(now time.Time, interval time.Duration, body int)
 	return t.next.Sub(now)
 }
 
-// charge makes the next requests of a tenant wait as after n of them.
+// charge takes n tokens for a request that was more expensive than expected.
 func (t *tenantDeliveries) charge(n int, interval time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.next = t.next.Add(time.Duration(n) * interval)
 }
 
-// others reports whether others than a tenant have deliveries, or use the process otherwise.
-func (d *Dispatcher) others(tenant atrium.TenantID) bool {
+// othersActive reports whether other tenants have deliveries, or use the process otherwise.
+func (d *Dispatcher) othersActive(tenant atrium.TenantID) bool {
 	d.mu.Lock()
 	some := len(d.tenants) > 1
 	d.mu.Unlock()
-	return some || d.config.Others != nil && d.config.Others(tenant)
+	return some || d.config.OthersActive != nil && d.config.OthersActive(tenant)
 }
 
 // New returns a Dispatcher. Run makes it deliver.
@@ -112,7 +111,7 @@ const wakeDelay = 20 * time.Millisecond
 
 // wait returns when it is time to look for webhooks again.
 func (d *Dispatcher) wait(ctx context.Context) {
-	timer := time.NewTimer(vary(d.timing.poll))
+	timer := time.NewTimer(jitter(d.timing.poll))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -125,8 +124,8 @@ func (d *Dispatcher) wait(ctx context.Context) {
 	}
 }
 
-// vary returns a duration that differs from d by a quarter at most, so that processes do not poll at the same moment.
-func vary(d time.Duration) time.Duration { return d*3/4 + mathrand.N(d/2+1) }
+// jitter varies a duration by up to a quarter, so that processes do not poll at the same moment.
+func jitter(d time.Duration) time.Duration { return d*3/4 + mathrand.N(d/2+1) }
 
 // claim leases webhooks that are due, as many as there is room for, and starts their sessions.
 func (d *Dispatcher) claim(ctx, drain context.Context, running *sync.WaitGroup) error {
@@ -164,7 +163,7 @@ func (d *Dispatcher) lease(ctx, drain context.Context, due store.DueWebhook, run
 	}
 	lease, claimed, err := d.config.Store.ClaimWebhook(ctx, due, d.node, d.timing.lease)
 	if err != nil || !claimed {
-		d.free(due)
+		d.unreserve(due)
 		return err
 	}
 	s := d.newSession(lease)
@@ -172,13 +171,13 @@ func (d *Dispatcher) lease(ctx, drain context.Context, due store.DueWebhook, run
 	d.sessions[due.WebhookID] = s
 	d.mu.Unlock()
 	running.Go(func() {
-		defer d.free(due)
+		defer d.unreserve(due)
 		s.run(ctx, drain)
 	})
 	return nil
 }
 
-// reserve makes room for a session, and reports whether there is any.
+// reserve reserves a place for a session, and reports whether there was one.
 func (d *Dispatcher) reserve(due store.DueWebhook) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -199,8 +198,8 @@ func (d *Dispatcher) reserve(due store.DueWebhook) bool {
 	return true
 }
 
-// free ends what reserve has begun.
-func (d *Dispatcher) free(due store.DueWebhook) {
+// unreserve releases the place of a session.
+func (d *Dispatcher) unreserve(due store.DueWebhook) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.sessions, due.WebhookID)

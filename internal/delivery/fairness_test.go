@@ -118,14 +118,14 @@ func TestRequestsOfATenantBeginAtARate(t *testing.T) {
 	const interval = 10 * time.Millisecond
 	now := time.Now()
 	for n := range 2 * maxBurst {
-		if wait, want := d.turn(now, interval, bytesPerRequest-1), max(0, time.Duration(n+1-maxBurst)*interval); max(0, wait) != want {
+		if wait, want := d.reserveStart(now, interval, bytesPerRequest-1), max(0, time.Duration(n+1-maxBurst)*interval); max(0, wait) != want {
 			t.Fatalf("request %d waits for %v, want %v", n, wait, want)
 		}
 	}
-	if wait := d.turn(now.Add(time.Hour), interval, 0); wait > 0 {
+	if wait := d.reserveStart(now.Add(time.Hour), interval, 0); wait > 0 {
 		t.Errorf("after an hour, a request waits for %v", wait)
 	}
-	if wait := d.turn(now.Add(2*time.Hour), interval, (maxBurst+9)*bytesPerRequest); wait != 10*interval {
+	if wait := d.reserveStart(now.Add(2*time.Hour), interval, (maxBurst+9)*bytesPerRequest); wait != 10*interval {
 		t.Errorf("a request with a large body waits for %v", wait)
 	}
 	for n, a := range map[int]webhook.Attempt{0: {Received: freeReceived + receivedPerRequest - 1}, 10: {Received: freeReceived + 10*receivedPerRequest}, handshakeRequests: {Received: 1, Handshake: true}} {
@@ -134,7 +134,7 @@ func TestRequestsOfATenantBeginAtARate(t *testing.T) {
 		}
 	}
 	d.charge(moreRequests(&webhook.Attempt{Handshake: true}), interval)
-	if wait := d.turn(now.Add(2*time.Hour), interval, 0); wait != (10+handshakeRequests+1)*interval {
+	if wait := d.reserveStart(now.Add(2*time.Hour), interval, 0); wait != (10+handshakeRequests+1)*interval {
 		t.Errorf("after a TLS handshake, a request waits for %v", wait)
 	}
 }

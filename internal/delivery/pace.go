@@ -4,14 +4,13 @@ import (
 	"time"
 )
 
-// A pace decides how many requests of a webhook may be in flight, and when the next one may begin. It begins with a few and
-// adds one with each success; a failure halves them.
+// A pace limits the concurrency and rate of a webhook's requests. Concurrency grows by one per success and halves on failure (AIMD).
 type pace struct {
 	allowed  int
 	failures int       // in a row
 	rate     int64     // requests a second, 0 for no limit
 	next     time.Time // when the next one may begin
-	resumes  time.Time // when the endpoint wants the next one
+	retryAt  time.Time // when the endpoint wants the next one
 }
 
 // initialConcurrency is the number of requests in flight at the start of a session.
@@ -21,7 +20,7 @@ const initialConcurrency = 4
 func (p *pace) begin(failing bool) {
 	p.allowed = initialConcurrency
 	if failing {
-		p.allowed, p.failures = 1, failuresInARow-1
+		p.allowed, p.failures = 1, maxConsecutiveFailures-1
 	}
 }
 
@@ -43,8 +42,8 @@ func (p *pace) nextStart(now time.Time) time.Time {
 	if p.rate > 0 && p.next.After(at) {
 		at = p.next
 	}
-	if p.resumes.After(at) {
-		at = p.resumes
+	if p.retryAt.After(at) {
+		at = p.retryAt
 	}
 	return at
 }
@@ -58,12 +57,12 @@ func (p *pace) succeeded() {
 func (p *pace) failed(now time.Time, retryAfter time.Duration) {
 	p.failures++
 	p.allowed = max(1, p.allowed/2)
-	if resumes := now.Add(retryAfter); retryAfter > 0 && resumes.After(p.resumes) {
-		p.resumes = resumes
+	if at := now.Add(retryAfter); retryAfter > 0 && at.After(p.retryAt) {
+		p.retryAt = at
 	}
 }
 
-// paused returns how long a webhook is left alone that has failed for some time: half of it, within limits.
-func (t *timing) paused(failing time.Duration) time.Duration {
-	return vary(min(max(failing/2, t.minPause), t.maxPause))
+// backoff returns how long to pause a webhook that has failed for some time: half of that time, within limits.
+func (t *timing) backoff(failing time.Duration) time.Duration {
+	return jitter(min(max(failing/2, t.minPause), t.maxPause))
 }

@@ -1,8 +1,10 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 // fill reads events and due deliveries, if there is room for more.
 func (s *session) fill() {
 	now := time.Now()
-	if s.stopping || s.lost || s.webhook.ID == "" || now.Before(s.storeAt) || !s.mayReadDue(now) && !s.mayRead() && !s.mayReplay(now) {
+	if s.stopping || s.lost || s.webhook.ID == "" || now.Before(s.storeRetryAt) || !s.mayReadDue(now) && !s.mayRead() && !s.mayReplay(now) {
 		return
 	}
 	release, ok := s.acquireHeavy()
@@ -107,7 +109,7 @@ func (s *session) readFeed() error {
 			return err
 		}
 	}
-	items, n, faults, err := s.selected(events, func(position int64) bool { return stored[position] || s.handling[position] })
+	items, n, faults, err := s.selectItems(events, func(position int64) bool { return stored[position] || s.handling[position] })
 	if err != nil {
 		return err
 	}
@@ -129,15 +131,15 @@ func (s *session) readFeed() error {
 			s.park(it)
 		}
 	}
-	slices.SortFunc(s.live, func(a, b *item) int { return int(a.delivery.Position - b.delivery.Position) }) // some may have been read again
+	slices.SortFunc(s.live, func(a, b *item) int { return cmp.Compare(a.delivery.Position, b.delivery.Position) }) // some may have been read again
 	s.readTo, s.readAt, s.lastWork = last.Position, last.At, time.Now()
 	s.advance()
 	return nil
 }
 
-// selected returns those of the first n events that the webhook selects, without those that are known. The body of an erased
+// selectItems returns those of the first n events that the webhook selects, without those that are known. The body of an erased
 // one is nil. n is at least 1, and less than all if the selection takes long.
-func (s *session) selected(events []atrium.Event, known func(position int64) bool) (items []*item, n int, faults int64, err error) {
+func (s *session) selectItems(events []atrium.Event, known func(position int64) bool) (items []*item, n int, faults int64, err error) {
 	began := time.Now()
 	for i := range events {
 		if i > 0 && time.Since(began) > selectTime {
@@ -210,44 +212,47 @@ func (s *session) readDue(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	last := int64(math.MaxInt64) // no event is stored any longer
 	byPosition := map[int64]*atrium.Event{}
-	complete := true // large contents may be left for the next time
-	for i := range events {
-		byPosition[events[i].Position] = &events[i]
+	for i := range events { // in order; if their contents are large, the last ones are read the next time
+		last = events[i].Position
+		byPosition[last] = &events[i]
 	}
-	var last int64
-	if len(events) > 0 {
-		last = events[len(events)-1].Position
-	}
+	complete := len(due) < dueLimit
 	for i := range due {
-		e := byPosition[due[i].Position]
-		if e == nil && due[i].Position > last && len(events) > 0 {
+		if due[i].Position > last {
 			complete = false
-			continue
-		}
-		it := &item{delivery: due[i], read: time.Now(), stored: true}
-		switch {
-		case e == nil:
-			s.cancel(it, "the event has expired")
-			continue
-		case e.Erased:
-			s.cancel(it, "the data of the event was erased")
-			continue
-		}
-		it.at = e.At
-		event, err := s.config.Encode(e)
-		if err != nil {
+		} else if err := s.addRetry(&due[i], byPosition[due[i].Position]); err != nil {
 			return err
 		}
-		if it.body, err = webhook.Body(s.endpoint.Format, event); err != nil {
-			return err
-		}
-		s.retries = append(s.retries, it)
 	}
 	s.lastWork = now
-	if len(due) < dueLimit && complete {
+	if complete {
 		s.dueAt = now.Add(s.timing.poll)
 	}
+	return nil
+}
+
+// addRetry adds a delivery that is due to those that are sent. e is its event, nil if that has expired.
+func (s *session) addRetry(d *atrium.Delivery, e *atrium.Event) error {
+	it := &item{delivery: *d, read: time.Now(), stored: true}
+	switch {
+	case e == nil:
+		s.cancel(it, "the event has expired")
+		return nil
+	case e.Erased:
+		s.cancel(it, "the data of the event was erased")
+		return nil
+	}
+	it.at = e.At
+	event, err := s.config.Encode(e)
+	if err != nil {
+		return err
+	}
+	if it.body, err = webhook.Body(s.endpoint.Format, event); err != nil {
+		return err
+	}
+	s.retries = append(s.retries, it)
 	return nil
 }
 
@@ -275,7 +280,7 @@ func (s *session) continueReplay(now time.Time) error {
 		return err
 	}
 	events = slices.DeleteFunc(events, func(e atrium.Event) bool { return e.Position > r.To })
-	items, n, _, err := s.selected(events, func(position int64) bool { return s.handling[position] })
+	items, n, _, err := s.selectItems(events, func(position int64) bool { return s.handling[position] })
 	if err != nil {
 		return err
 	}
@@ -293,7 +298,7 @@ func (s *session) continueReplay(now time.Time) error {
 	s.replayAt = now.Add(time.Duration(float64(time.Second) * float64(step) / float64(max(1, r.Rate))))
 	if cursor >= r.To {
 		s.replay = ""
-		s.looked = time.Time{} // another one may follow
+		s.polledAt = time.Time{} // another one may follow
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (s *session) start() {
 	s.forgetOld()
 	for !s.stopping && !s.lost && s.selection != nil {
 		now := time.Now()
-		if now.Before(s.storeAt) || s.inFlight >= s.pace.allowed || s.pace.nextStart(now).After(now) {
+		if now.Before(s.storeRetryAt) || s.inFlight >= s.pace.allowed || s.pace.nextStart(now).After(now) {
 			return
 		}
 		it := s.next(true)
@@ -107,18 +107,18 @@ func (s *session) nextLive() *item {
 	return nil
 }
 
-// turn returns how long a request waits: while others use the process, those of a tenant begin at a rate.
-func (s *session) turn(body int) time.Duration {
-	if !s.others(s.lease.TenantID) {
+// startDelay returns how long a request waits: the rate of a tenant's requests is limited while others use the process.
+func (s *session) startDelay(body int) time.Duration {
+	if !s.dispatcher.othersActive(s.lease.TenantID) {
 		return 0
 	}
-	return s.tenant.turn(time.Now(), requestInterval, body)
+	return s.tenant.reserveStart(time.Now(), requestInterval, body)
 }
 
 // send sends an item, which it passes to results with its attempt.
 func (s *session) send(it *item, e webhook.Endpoint) {
 	defer func() { s.results <- it }()
-	if wait := s.turn(len(it.body)); wait > 0 {
+	if wait := s.startDelay(len(it.body)); wait > 0 {
 		select {
 		case <-time.After(wait):
 		case <-s.ctx.Done():
@@ -126,11 +126,11 @@ func (s *session) send(it *item, e webhook.Endpoint) {
 			return
 		}
 	}
-	if s.requests.Acquire(s.ctx, s.lease.TenantID) != nil {
+	if s.dispatcher.requests.Acquire(s.ctx, s.lease.TenantID) != nil {
 		it.attempt = webhook.Attempt{Result: webhook.Canceled}
 		return
 	}
-	defer s.requests.Release(s.lease.TenantID)
+	defer s.dispatcher.requests.Release(s.lease.TenantID)
 	if time.Now().UnixMicro() > s.leaseEnd.Load() { // another node may deliver now
 		it.attempt = webhook.Attempt{Result: webhook.Canceled}
 		return
@@ -140,7 +140,7 @@ func (s *session) send(it *item, e webhook.Endpoint) {
 		e.AcquireHeavy = func(ctx context.Context) (func(), error) { return s.config.AcquireHeavy(ctx, s.lease.TenantID) }
 	}
 	it.attempt = s.config.Sender.Send(s.ctx, e, webhook.Message{ID: string(it.delivery.EventID), Body: it.body}, it.began)
-	if n := moreRequests(&it.attempt); n > 0 && s.others(s.lease.TenantID) {
+	if n := moreRequests(&it.attempt); n > 0 && s.dispatcher.othersActive(s.lease.TenantID) {
 		s.tenant.charge(n, requestInterval)
 	}
 }
@@ -154,8 +154,8 @@ func moreRequests(a *webhook.Attempt) int {
 	return n
 }
 
-// took handles the result of an item.
-func (s *session) took(it *item) {
+// handleResult handles the attempt of an item, or that it was canceled.
+func (s *session) handleResult(it *item) {
 	s.inFlight--
 	now := time.Now()
 	s.lastWork = now
@@ -181,52 +181,38 @@ func (s *session) took(it *item) {
 		s.pace.succeeded()
 		d.State, d.Error = atrium.DeliverySucceeded, ""
 	} else {
-		s.pace.failed(now, busyFor(a))
+		s.pace.failed(now, a.ThrottledFor())
 		if next, more := s.timing.next(int(d.Attempts-d.Earlier), ended, a.RetryAfter); more {
 			at := atrium.At(next)
 			d.State, d.NextAt = atrium.DeliveryPending, &at
 		} else {
 			d.State = atrium.DeliveryFailed
 		}
-		s.leaveAlone(now)
+		s.backOff(now)
 	}
-	s.settle(it, store.Outcome{Attempt: attempt, Gone: a.Result == webhook.Gone})
+	s.addOutcome(it, store.Outcome{Attempt: attempt, Gone: a.Result == webhook.Gone})
 	if d.State == atrium.DeliveryPending {
 		s.parkBehind(it)
 	}
 	s.advance()
 }
 
-// Statuses of endpoints that want fewer requests, or none for now (RFC 6585 section 4, RFC 9110 section 15.6.4).
-const (
-	tooManyRequests    = 429
-	serviceUnavailable = 503
-)
-
-// busyFor returns for how long an endpoint wants no requests at all: some statuses are about all, the others about one.
-func busyFor(a *webhook.Attempt) time.Duration {
-	if a.Status == tooManyRequests || a.Status == serviceUnavailable {
-		return a.RetryAfter
-	}
-	return 0
-}
-
-// leaveAlone ends the session if the endpoint fails or wants no requests for a time.
-func (s *session) leaveAlone(now time.Time) {
-	if s.pace.failures >= failuresInARow {
+// backOff ends the session if the endpoint keeps failing or wants no requests for a time.
+func (s *session) backOff(now time.Time) {
+	if s.pace.failures >= maxConsecutiveFailures {
 		failing := time.Duration(0)
 		if since := s.webhook.FailingSince; since != nil {
 			failing = s.config.Store.Now().Sub(since.Std())
 		}
-		s.stop(now.Add(s.timing.paused(failing)))
+		s.stop(now.Add(s.timing.backoff(failing)))
 	}
-	if wait := s.pace.resumes.Sub(now); wait > s.timing.poll {
+	if wait := s.pace.retryAt.Sub(now); wait > s.timing.poll {
 		s.stop(now.Add(min(wait, s.timing.maxPause)))
 	}
 }
 
-// settle adds the outcome of an item to those that are to be stored.
-func (s *session) settle(it *item, o store.Outcome) {
+// addOutcome adds the outcome of an item to those that are to be stored.
+func (s *session) addOutcome(it *item, o store.Outcome) {
 	d := &it.delivery
 	at := atrium.At(s.config.Store.Now())
 	if !it.stored {
@@ -244,7 +230,7 @@ func (s *session) settle(it *item, o store.Outcome) {
 	it.sent, it.done = true, true
 	s.handling[d.Position] = true
 	if len(s.pending.Outcomes) == 0 {
-		s.since = time.Now()
+		s.pendingSince = time.Now()
 	}
 	o.Delivery, o.Stored = *d, it.stored
 	s.pending.Outcomes = append(s.pending.Outcomes, o)
@@ -254,13 +240,13 @@ func (s *session) settle(it *item, o store.Outcome) {
 // cancel ends a delivery without a request.
 func (s *session) cancel(it *item, why string) {
 	it.delivery.State, it.delivery.Error = atrium.DeliveryCanceled, why
-	s.settle(it, store.Outcome{})
+	s.addOutcome(it, store.Outcome{})
 }
 
 // park lets an event wait until the earlier deliveries of its subject have finished.
 func (s *session) park(it *item) {
 	it.delivery.State, it.delivery.NextAt = atrium.DeliveryWaiting, nil
-	s.settle(it, store.Outcome{})
+	s.addOutcome(it, store.Outcome{})
 }
 
 // parkBehind parks the events that were read after an item of the same subject, which is to be sent again.
@@ -277,28 +263,28 @@ func (s *session) parkBehind(it *item) {
 
 // mustFlush reports whether results are to be stored now.
 func (s *session) mustFlush() bool {
-	if s.lost || time.Now().Before(s.storeAt) {
+	if s.lost || time.Now().Before(s.storeRetryAt) {
 		return false
 	}
 	if s.storing != nil {
 		return !s.recording // the last call has failed
 	}
 	n := len(s.pending.Outcomes)
-	return n >= maxOutcomes || n > 0 && (s.inFlight == 0 && !s.startable() || time.Since(s.since) >= s.timing.flush) ||
+	return n >= maxOutcomes || n > 0 && (s.inFlight == 0 && !s.startable() || time.Since(s.pendingSince) >= s.timing.flush) ||
 		s.pending.Cursor-s.cursor >= skippedEvents
 }
 
-// take moves what is pending to the results that are stored next.
-func (s *session) take() {
+// nextBatch moves pending results to storing, up to maxOutcomes.
+func (s *session) nextBatch() {
 	results := s.pending
-	s.stored++
-	results.Number = s.stored
+	s.batchNumber++
+	results.Number = s.batchNumber
 	if n := len(results.Outcomes); n > maxOutcomes {
 		results.Outcomes, results.Cursor = results.Outcomes[:maxOutcomes:maxOutcomes], s.cursor // the others may be before the cursor
 	}
 	s.storing = &results
 	s.pending.Lost, s.pending.FilterFaults, s.pending.Outcomes = 0, 0, slices.Clone(s.pending.Outcomes[len(results.Outcomes):])
-	s.since = time.Now()
+	s.pendingSince = time.Now()
 }
 
 // A recording is the outcome of storing results.
@@ -314,7 +300,7 @@ func (s *session) flush() {
 		return
 	}
 	if s.storing == nil {
-		s.take()
+		s.nextBatch()
 	}
 	s.recording = true
 	results := s.storing
@@ -333,8 +319,8 @@ func (s *session) flush() {
 	}()
 }
 
-// flushed handles the outcome of flush.
-func (s *session) flushed(r recording) {
+// handleRecorded handles the end of a flush.
+func (s *session) handleRecorded(r recording) {
 	s.recording = false
 	if r.err != nil {
 		s.failed("store results", r.err)
@@ -378,7 +364,7 @@ func (s *session) flushed(r recording) {
 	if s.webhook.Ordered {
 		s.dueAt = time.Time{} // others of the subjects may follow
 	}
-	s.follow(state)
+	s.applyState(state)
 }
 
 func earlier(a, b time.Time) time.Time {

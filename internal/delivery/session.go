@@ -12,13 +12,19 @@ import (
 	"atrium/internal/webhook"
 )
 
-// A session delivers for one webhook, as long as it has the lease. All fields but behind belong to the goroutine of run.
+// A session delivers for one webhook, as long as it has the lease.
+//
+// The goroutine of run owns all fields. Others use only what does not change after the start (dispatcher, config, timing, lease,
+// tenant and ctx), the channels results and recordings, and the atomic leaseEnd and behind. The goroutine that sends an item sets its
+// began and attempt. A flush reads storing, which does not change in the meantime.
 type session struct {
-	*Dispatcher
-	lease  store.Lease
-	tenant *tenantDeliveries
-	ctx    context.Context // of reads and requests; ends when the process must
-	began  time.Time
+	dispatcher *Dispatcher
+	config     *Config
+	timing     *timing
+	lease      store.Lease
+	tenant     *tenantDeliveries
+	ctx        context.Context // of reads and requests; ends when the process must
+	began      time.Time
 
 	webhook   store.LeasedWebhook
 	endpoint  webhook.Endpoint
@@ -42,26 +48,26 @@ type session struct {
 	preferDue bool // a retry is the next to be sent, if there is one
 
 	// What is to be stored.
-	pending    store.Results
-	storing    *store.Results // that may be stored already, nil for none
-	recording  bool           // flush is running
-	recordings chan recording // the outcome of flush
-	stored     int64          // results
-	cursor     int64          // as stored
-	since      time.Time      // when the first of the pending outcomes became known
+	pending      store.Results
+	storing      *store.Results // that may be stored already, nil for none
+	recording    bool           // flush is running
+	recordings   chan recording // the outcome of flush
+	batchNumber  int64          // of the last results that were passed to flush
+	cursor       int64          // as stored
+	pendingSince time.Time      // when the first of the pending outcomes became known
 
-	lastWork  time.Time
-	looked    time.Time // when the state of the webhook was last read
-	renewed   time.Time
-	dueAt     time.Time // when to read due deliveries again
-	replayAt  time.Time // when to continue a replay
-	storeAt   time.Time // after an error of the store: when to call it again
-	changed   <-chan struct{}
-	stopping  bool // no more requests
-	disabled  bool
-	releaseAt *time.Time   // when the webhook is due again after the session
-	leaseEnd  atomic.Int64 // local time in microseconds after which no request begins
-	lost      bool
+	lastWork     time.Time
+	polledAt     time.Time // when the state of the webhook was last read
+	renewed      time.Time
+	dueAt        time.Time // when to read due deliveries again
+	replayAt     time.Time // when to continue a replay
+	storeRetryAt time.Time // after an error of the store: when to call it again
+	changed      <-chan struct{}
+	stopping     bool // no more requests
+	disabled     bool
+	releaseAt    *time.Time   // when the webhook is due again after the session
+	leaseEnd     atomic.Int64 // local time in microseconds after which no request begins
+	lost         bool
 
 	behind atomic.Int64 // time of the first event that is not stored, 0 for none
 }
@@ -85,7 +91,7 @@ func (d *Dispatcher) newSession(lease store.Lease) *session {
 	d.mu.Unlock()
 	now := time.Now()
 	s := &session{
-		Dispatcher: d, lease: lease, tenant: tenant, began: now, renewed: now, lastWork: now, window: windowEvents, handling: map[int64]bool{}, held: map[string]int{},
+		dispatcher: d, config: &d.config, timing: &d.timing, lease: lease, tenant: tenant, began: now, renewed: now, lastWork: now, window: windowEvents, handling: map[int64]bool{}, held: map[string]int{},
 		busy: map[string]bool{}, results: make(chan *item, maxConcurrency), recordings: make(chan recording, 1),
 	}
 	s.leaseEnd.Store(now.Add(d.timing.lease).UnixMicro())
@@ -107,7 +113,7 @@ func (s *session) run(ctx, drain context.Context) {
 		default:
 		}
 		s.changed = s.config.Store.EventsChanged(s.lease.TenantID) // before the feed is read
-		s.look()
+		s.poll()
 		s.fill() //nolint:contextcheck // s.ctx is drain
 		s.start()
 		if s.mustFlush() {
@@ -140,12 +146,12 @@ func (s *session) wait(ctx, drain context.Context) {
 	}
 	select {
 	case it := <-s.results:
-		s.took(it)
+		s.handleResult(it)
 		for len(s.results) > 0 {
-			s.took(<-s.results)
+			s.handleResult(<-s.results)
 		}
 	case r := <-s.recordings:
-		s.flushed(r)
+		s.handleRecorded(r)
 	case <-s.changed:
 		s.atEnd = false
 	case <-stop:
@@ -156,14 +162,14 @@ func (s *session) wait(ctx, drain context.Context) {
 // untilWork returns the time until the session has to look at something, apart from results.
 func (s *session) untilWork() time.Duration {
 	now := time.Now()
-	next := s.looked.Add(s.timing.poll)
+	next := s.polledAt.Add(s.timing.poll)
 	sooner := func(at time.Time) {
 		if at.Before(next) {
 			next = at
 		}
 	}
 	if s.unstored() && !s.recording {
-		sooner(s.since.Add(s.timing.flush))
+		sooner(s.pendingSince.Add(s.timing.flush))
 	}
 	if s.mayRead() {
 		sooner(now)
@@ -174,19 +180,19 @@ func (s *session) untilWork() time.Duration {
 	if !s.stopping && s.startable() {
 		sooner(s.pace.nextStart(now))
 	}
-	if s.storeAt.After(now) && next.Before(s.storeAt) {
-		next = s.storeAt
+	if s.storeRetryAt.After(now) && next.Before(s.storeRetryAt) {
+		next = s.storeRetryAt
 	}
 	return max(time.Millisecond, next.Sub(now))
 }
 
-// look reads the state of the webhook and extends the lease, from time to time.
-func (s *session) look() {
+// poll reads the state of the webhook and renews the lease, if it is time to.
+func (s *session) poll() {
 	now := time.Now()
-	if now.Sub(s.looked) < s.timing.poll || now.Before(s.storeAt) {
+	if now.Sub(s.polledAt) < s.timing.poll || now.Before(s.storeRetryAt) {
 		return
 	}
-	s.looked, s.atEnd = now, false
+	s.polledAt, s.atEnd = now, false
 	var state store.LeaseState
 	var err error
 	if now.Sub(s.renewed) >= s.timing.lease/3 {
@@ -201,17 +207,17 @@ func (s *session) look() {
 		s.failed("renew the lease of a webhook", err)
 		return
 	}
-	s.follow(state)
+	s.applyState(state)
 	if s.endpoint, err = endpointOf(&s.webhook, s.config.Store.Now()); err != nil { // a secret may have expired
 		s.failed("read a webhook", err)
 	}
-	if now.Sub(s.began) >= s.timing.slice && (s.crowded.Load() || s.tenant.crowded.Load()) {
+	if now.Sub(s.began) >= s.timing.slice && (s.dispatcher.crowded.Load() || s.tenant.crowded.Load()) {
 		s.stop(now)
 	}
 }
 
-// follow obeys changes of the webhook.
-func (s *session) follow(state store.LeaseState) {
+// applyState applies changes of the webhook.
+func (s *session) applyState(state store.LeaseState) {
 	s.replay = state.Replay
 	if !state.Enabled {
 		s.disabled = true
@@ -299,7 +305,7 @@ func (s *session) failed(what string, err error) {
 		s.lost = true // the process ends
 	default:
 		s.config.Log.Error("deliveries are delayed: "+what, "webhook", s.lease.WebhookID, "error", err)
-		s.storeAt = time.Now().Add(s.timing.storeRetry)
+		s.storeRetryAt = time.Now().Add(s.timing.storeRetry)
 	}
 }
 
@@ -313,7 +319,7 @@ func (s *session) idle() bool {
 
 // finished reports whether the session may end.
 func (s *session) finished() bool {
-	if time.Now().Before(s.storeAt) || s.lost {
+	if time.Now().Before(s.storeRetryAt) || s.lost {
 		return false
 	}
 	if s.stopping {
@@ -327,7 +333,7 @@ func (s *session) finished() bool {
 func (s *session) release() bool {
 	if s.pending.Cursor > s.cursor || s.pending.Lost > 0 || s.pending.FilterFaults > 0 {
 		s.flush()
-		if s.flushed(<-s.recordings); s.lost || time.Now().Before(s.storeAt) {
+		if s.handleRecorded(<-s.recordings); s.lost || time.Now().Before(s.storeRetryAt) {
 			return false
 		}
 	}

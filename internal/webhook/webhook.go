@@ -5,6 +5,7 @@ package webhook
 
 import (
 	"context"
+	"net/http"
 	"time"
 )
 
@@ -90,6 +91,15 @@ type Attempt struct {
 	Handshake  bool          // a TLS handshake was begun
 	Received   int64         // bytes of the response, with those of TLS
 	Cause      error         // of the failure, for logs only: it may name addresses of the network; may be nil
+}
+
+// ThrottledFor returns for how long the endpoint wants no requests at all. Retry-After is about all requests only if the status is
+// 429 or 503 (RFC 6585 section 4, RFC 9110 section 15.6.4).
+func (a *Attempt) ThrottledFor() time.Duration {
+	if a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable {
+		return a.RetryAfter
+	}
+	return 0
 }
 
 // Limits.
