@@ -35,7 +35,7 @@ func newJobs(s *store.Store, requests *requestlog.Recorder, newer chan<- error) 
 		outdated      atrium.TenantID // whose expired events were deleted last
 		delivered     atrium.TenantID // whose expired deliveries were deleted last
 		corrected     atrium.TenantID // whose expired deliveries in quarantine were deleted last
-		attended      atrium.TenantID // that was looked at last for what needs attention
+		attended      atrium.TenantID // whose delivery problems were counted last
 		noticed       atrium.TenantID // whose keys that expire were reported last
 		counted       atrium.TenantID // whose counts were swept last
 		countedAll    bool            // whether all tenants were swept once
@@ -48,7 +48,7 @@ func newJobs(s *store.Store, requests *requestlog.Recorder, newer chan<- error) 
 			return swept != "", err
 		}},
 		{"attention", countInterval, func(ctx context.Context) (_ bool, err error) {
-			attended, err = s.CountAttention(ctx, attended)
+			attended, err = s.CountDeliveryProblems(ctx, attended)
 			return attended != "", err
 		}},
 		{"counts", countInterval, func(ctx context.Context) (more bool, err error) {

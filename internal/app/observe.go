@@ -91,9 +91,9 @@ func (a *App) measure(c Config) {
 	m.Counter("atrium_retention_deleted_entries_total", "Entries that retention rules have deleted.", func() float64 { return float64(s.ExpiredEntries()) })
 	m.Counter("atrium_events_sequenced_total", "Events that this node has given positions.", func() float64 { return float64(s.SequencedEvents()) })
 	m.Gauge("atrium_events_unsequenced_age_seconds", "Age of the oldest event without a position, as of the last look at all tenants.", func() float64 { return s.UnsequencedAge().Seconds() })
-	m.Gauge("atrium_webhooks_failing", "Enabled webhooks whose last attempt has failed, as of the last look at all tenants.", func() float64 { return float64(s.Attention().FailingWebhooks) })
-	m.Gauge("atrium_webhooks_disabled", "Webhooks that were disabled because their endpoints failed or are gone, as of the last look at all tenants.", func() float64 { return float64(s.Attention().DisabledWebhooks) })
-	m.Gauge("atrium_quarantined_deliveries", "Deliveries to receivers in quarantine, as of the last look at all tenants.", func() float64 { return float64(s.Attention().Quarantined) })
+	m.Gauge("atrium_webhooks_failing", "Enabled webhooks whose last attempt has failed, as of the last look at all tenants.", func() float64 { return float64(s.DeliveryProblems().FailingWebhooks) })
+	m.Gauge("atrium_webhooks_disabled", "Webhooks that were disabled because their endpoints failed or are gone, as of the last look at all tenants.", func() float64 { return float64(s.DeliveryProblems().DisabledWebhooks) })
+	m.Gauge("atrium_quarantined_deliveries", "Deliveries to receivers in quarantine, as of the last look at all tenants.", func() float64 { return float64(s.DeliveryProblems().Quarantined) })
 	m.Counter("atrium_refused_requests_dropped_total", "Refused requests that are not in the list of their tenant, because too many others were.", func() float64 {
 		return float64(a.requests.DroppedRefusedRequests())
 	})

@@ -28,13 +28,12 @@ func (s *Store) Server(ctx context.Context) (*Server, error) {
 	return server, kernel.Public(err)
 }
 
-// newestOf is how many tenants NewestInstant looks at, newest first. It runs one query for each,
-// because every statement must name one tenant: that is a round trip to a server each.
+// newestOf is the number of tenants whose audit records NewestInstant reads, newest tenants first. Each takes a query, and on a
+// server a round trip, because every statement must name one tenant.
 const newestOf = 100
 
-// NewestInstant returns the latest instant that a clock of this service has stored as the last
-// use of a key or as the time of a tenant's newest change, or 0 if there is none. Imported
-// records do not count: they can have any instant. The schema must be up to date.
+// NewestInstant returns the newest timestamp of API key usage and audit records, or 0 if there is none. Package doctor uses it
+// to detect a clock that was set back. The schema must be up to date.
 func (s *Store) NewestInstant(ctx context.Context) (newest atrium.Time, err error) {
 	latest := func(sql string, args ...any) error {
 		return s.db.Query(ctx, sql, args, func(r engine.Row) error {

@@ -13,7 +13,7 @@ import (
 	"atrium/internal/store/register"
 )
 
-// steps run after the SQL of the migration with the number, in its transaction.
+// steps maps a migration number to Go code that runs after its SQL, in the same transaction.
 var steps = map[int64]func(engine.Tx) error{
 	3: accounts.IndexAll,
 }
@@ -105,7 +105,7 @@ func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int6
 // Schema returns the newest migration that the database has, 0 for none, and the newest
 // that this binary has for it.
 func (s *Store) Schema(ctx context.Context) (at, newest int64, err error) {
-	all, err := migrations.For(s.db.Engine.Name())
+	newest, err = migrations.Newest(s.db.Engine.Name())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -113,5 +113,5 @@ func (s *Store) Schema(ctx context.Context) (at, newest int64, err error) {
 	if err == nil && slices.Contains(names, "schema_migrations") { // which the first migration makes
 		err = s.db.Find(ctx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
 	}
-	return at, int64(len(all)), kernel.Public(err)
+	return at, newest, kernel.Public(err)
 }

@@ -25,7 +25,7 @@ type (
 // ErrChunkTooLarge says that a chunk must be split before it is imported; see records.
 var ErrChunkTooLarge = records.ErrChunkTooLarge
 
-// Rows returns approximately how many rows it takes to store a record; see records.Rows.
+// Rows estimates how many rows a record occupies; see records.Rows.
 func Rows(r Record) int { return records.Rows(r) }
 
 // A Trial imports records without storing them; see records.Trial. Close removes its scratch

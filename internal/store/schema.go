@@ -61,7 +61,7 @@ func (s *Store) SchemaFaults(ctx context.Context) ([]string, error) {
 // compareObjects returns the differences between two schemas.
 func compareObjects(found, want []sqlite.Object) (faults []string) {
 	type key struct {
-		trigger bool // triggers have a namespace of their own
+		trigger bool // triggers have their own namespace
 		name    string
 	}
 	byKey := func(objects []sqlite.Object) map[key]sqlite.Object {

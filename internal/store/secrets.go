@@ -33,8 +33,7 @@ func (s *Store) Rewrap(ctx context.Context) (Rewrapping, error) {
 	return done, kernel.Public(err)
 }
 
-// ForgetSecretKeys lets processes be ready that lack the keys: they are lost, and so are the secrets that they have
-// encrypted.
+// ForgetSecretKeys declares keys lost, and with them the secrets that they encrypt. Processes without these keys then become ready.
 func (s *Store) ForgetSecretKeys(ctx context.Context, ids ...secrets.KeyID) error {
 	return s.db.ForgetSecretKeys(ctx, ids...)
 }

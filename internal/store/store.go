@@ -71,7 +71,7 @@ type Store struct {
 	*webhookStore
 	*receiverStore
 
-	attention attentionCount
+	problems problemCount
 }
 
 // An Observer receives events of the database; see engine.Observer.

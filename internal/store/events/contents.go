@@ -58,7 +58,7 @@ type contents struct {
 }
 
 // read reads what some events are about, without the entries that have long claims unless there is one event only.
-func read(tx engine.Tx, tenant atrium.TenantID, events []located) (c contents, err error) {
+func read(tx engine.Tx, tenant atrium.TenantID, events []eventRef) (c contents, err error) {
 	c = contents{
 		entries: map[atrium.EntryID]*atrium.Entry{}, audit: map[int64]*atrium.AuditRow{}, erasing: map[atrium.AccountID]bool{}, long: map[atrium.EntryID]bool{},
 	}
@@ -120,7 +120,7 @@ func (c *contents) readAudit(tx engine.Tx, tenant atrium.TenantID, numbers map[i
 
 // load returns events with their contents: the first ones, up to those with which these reach maxReadBytes, or before one
 // with long claims, which comes alone.
-func load(tx engine.Tx, tenant atrium.TenantID, found []located) (events []atrium.Event, err error) {
+func load(tx engine.Tx, tenant atrium.TenantID, found []eventRef) (events []atrium.Event, err error) {
 	bytes := 0
 	for some := range slices.Chunk(found, loadedEvents) {
 		c, err := read(tx, tenant, some)
@@ -147,7 +147,7 @@ func load(tx engine.Tx, tenant atrium.TenantID, found []located) (events []atriu
 }
 
 // event returns an event with its contents.
-func (c *contents) event(tenant atrium.TenantID, l *located) atrium.Event {
+func (c *contents) event(tenant atrium.TenantID, l *eventRef) atrium.Event {
 	e := atrium.Event{
 		ID: l.ID(tenant), TenantID: tenant, Position: l.position, At: l.at, AccountID: l.Account, EntryID: l.Entry,
 	}

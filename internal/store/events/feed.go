@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,8 @@ const (
 	maxReadBytes = 1 << 20 // of contents; the events that are read when it is reached are included
 )
 
-// A located is an event without its contents.
-type located struct {
+// An eventRef is an event without its contents.
+type eventRef struct {
 	position int64
 	at       atrium.Time // of the transaction that caused it
 	kernel.EventRef
@@ -54,13 +55,13 @@ const (
 )
 
 // findAfter returns up to limit events after a position.
-func findAfter(tx engine.Tx, tenant atrium.TenantID, after int64, limit int) (found []located, err error) {
+func findAfter(tx engine.Tx, tenant atrium.TenantID, after int64, limit int) (found []eventRef, err error) {
 	sql, next := logAt, after+1
 	for rows := readRows; rows == readRows && len(found) < limit; sql = logAfter {
 		rows = 0
 		err := tx.Query(sql, engine.Args{kernel.IDArg(tenant), next, int64(readRows)}, func(r engine.Row) error {
 			rows++
-			all, err := locate(r)
+			all, err := scanRefs(r)
 			if err != nil {
 				return err
 			}
@@ -69,7 +70,7 @@ func findAfter(tx engine.Tx, tenant atrium.TenantID, after int64, limit int) (fo
 				case e.position <= after:
 				case len(found) == limit:
 					return kernel.ErrPageFull
-				case e.position != after+1+int64(len(found)):
+				case e.position != after+1+int64(len(found)): // a gap: the events before it have expired
 					return &atrium.ExpiredEventsError{Oldest: e.position}
 				default:
 					found = append(found, e)
@@ -92,14 +93,14 @@ func findAfter(tx engine.Tx, tenant atrium.TenantID, after int64, limit int) (fo
 	return nil, err
 }
 
-// locate returns the events of a row: its first position, its time and its references.
-func locate(r engine.Row) (all []located, err error) {
+// scanRefs returns the events of a row: its first position, its time and its references.
+func scanRefs(r engine.Row) (all []eventRef, err error) {
 	refs, err := kernel.DecodeEventRefs(r.View(2))
 	if err != nil {
 		return nil, fmt.Errorf("read events at position %d: %w", r.Int(0), err)
 	}
 	for i, ref := range refs {
-		all = append(all, located{r.Int(0) + int64(i), atrium.Time(r.Int(1)), ref})
+		all = append(all, eventRef{r.Int(0) + int64(i), atrium.Time(r.Int(1)), ref})
 	}
 	return all, nil
 }
@@ -139,7 +140,7 @@ func (s *Store) EventsAt(ctx context.Context, tenant atrium.TenantID, positions 
 }
 
 // findAt returns the wanted events, whose positions are in rows of rowsOfPositions.
-func findAt(tx engine.Tx, tenant atrium.TenantID, rows []engine.Args, wanted map[int64]bool) (found []located, err error) {
+func findAt(tx engine.Tx, tenant atrium.TenantID, rows []engine.Args, wanted map[int64]bool) (found []eventRef, err error) {
 	firsts := map[int64]bool{}
 	if _, err := tx.Batch(rowsOfPositions, rows, func(r engine.Row) error {
 		if !r.Null(0) {
@@ -154,7 +155,7 @@ func findAt(tx engine.Tx, tenant atrium.TenantID, rows []engine.Args, wanted map
 		rows = append(rows, engine.Args{kernel.IDArg(tenant), first})
 	}
 	_, err = tx.Batch(logRows, rows, func(r engine.Row) error {
-		all, err := locate(r)
+		all, err := scanRefs(r)
 		for _, e := range all {
 			if wanted[e.position] {
 				found = append(found, e)
@@ -162,6 +163,6 @@ func findAt(tx engine.Tx, tenant atrium.TenantID, rows []engine.Args, wanted map
 		}
 		return err
 	})
-	slices.SortFunc(found, func(a, b located) int { return int(a.position - b.position) })
+	slices.SortFunc(found, func(a, b eventRef) int { return cmp.Compare(a.position, b.position) })
 	return found, err
 }

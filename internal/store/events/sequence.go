@@ -129,12 +129,8 @@ type sweep struct {
 	unsequenced atomic.Int64 // oldest of the last complete pass
 }
 
-// How often a sweep looks, and at how many tenants.
-const (
-	sweepInterval       = time.Second
-	sweptTenants        = 1000
-	sweptShardedTenants = 100 // each takes a statement
-)
+// sweepInterval is the interval between the steps of a sweep.
+const sweepInterval = time.Second
 
 var oldestUnsequenced = engine.NewBatch(`SELECT batch.tenant_id, (SELECT MIN(o.at) FROM event_outbox o WHERE o.tenant_id = batch.tenant_id)
 	FROM batch`, "tenant_id bytea")
@@ -162,37 +158,30 @@ func (s *Store) RunSequencer(ctx context.Context) (more bool, err error) {
 			more = true
 			continue
 		}
-		// Its other transactions wait for each of these commits: after many events, the next one should have as many.
-		s.db.Events.Rest(tenant, min(time.Duration(found)*restPerEvent, maxRest))
+		// Other transactions of the tenant wait for each of these commits: after many events, the next one should have as many.
+		s.db.Events.Cooldown(tenant, min(time.Duration(found)*cooldownPerEvent, maxCooldown))
 	}
 	if !s.db.Engine.Traits().Remote { // all transactions wait for the one writer: leave half of its time to them
 		select {
 		case <-ctx.Done():
-		case <-time.After(min(time.Since(began), maxRest)):
+		case <-time.After(min(time.Since(began), maxCooldown)):
 		}
 	}
 	return more, err
 }
 
-// How long a sequencer leaves a tenant for each event that it has sequenced, and at most.
+// How long a sequencer skips a tenant after each event that it has sequenced, and at most.
 const (
-	restPerEvent = time.Millisecond
-	maxRest      = 100 * time.Millisecond
+	cooldownPerEvent = time.Millisecond
+	maxCooldown      = 100 * time.Millisecond
 )
 
 // sweepOutbox adds to the pending tenants those of the next ones whose outboxes have events.
 func (s *Store) sweepOutbox(ctx context.Context) error {
-	limit, sw := sweptTenants, &s.sweep
-	if s.db.Engine.Traits().Sharded {
-		limit = sweptShardedTenants
-	}
-	tenants, err := s.db.TenantsAfter(ctx, sw.after, limit)
+	sw := &s.sweep
+	rows, next, err := s.db.Sweep(ctx, sw.after)
 	if err != nil {
 		return err
-	}
-	rows := make([]engine.Args, len(tenants))
-	for i, tenant := range tenants {
-		rows[i] = engine.Args{kernel.IDArg(tenant)}
 	}
 	if sw.after == "" {
 		sw.oldest = 0
@@ -211,9 +200,7 @@ func (s *Store) sweepOutbox(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if sw.after = ""; len(tenants) == limit {
-		sw.after = tenants[len(tenants)-1]
-	} else {
+	if sw.after = next; next == "" {
 		sw.unsequenced.Store(int64(sw.oldest))
 	}
 	return nil

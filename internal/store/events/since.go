@@ -16,9 +16,9 @@ const maxDisorder = engine.MaxWriteTime + time.Minute
 // The last row up to a position has the event at the position, if it is stored.
 const rowAt = "SELECT first_position, at FROM event_log WHERE tenant_id = $1 AND first_position <= $2 ORDER BY first_position DESC LIMIT 1"
 
-// FirstEventSince returns a position before which no event of a tenant has happened at a time or later, among those that are
-// stored: the position of the next event if there is none. It is the highest one that is certain: events of up to two minutes
-// before the time can follow it. It returns NotFound if the tenant does not exist.
+// FirstEventSince returns a position to start reading from to get every stored event since the given time, or the position of the
+// next event if there is none. Up to two minutes of earlier events may follow, because transactions overlap and clocks differ. It
+// returns NotFound if the tenant does not exist.
 func (s *Store) FirstEventSince(ctx context.Context, tenant atrium.TenantID, since atrium.Time) (position int64, err error) {
 	since = atrium.At(since.Std().Add(-maxDisorder))
 	err = s.db.Read(ctx, func(tx engine.Tx) error {

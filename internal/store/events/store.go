@@ -65,8 +65,8 @@ func findSettings(query kernel.QueryFunc, tenant atrium.TenantID) (atrium.EventS
 }
 
 // SetEventSettings enables or disables the events of the tenant of the change, and returns its settings. It
-// first calls check with the current ones; an error of check ends the call. Transactions that begin after it
-// has returned cause events, or none. It returns NotFound if the tenant does not exist, and Conflict if nodes of
+// first calls check with the current ones; an error of check ends the call. The setting applies to
+// transactions that begin after it returns. It returns NotFound if the tenant does not exist, and Conflict if nodes of
 // a release without events may still run.
 func (s *Store) SetEventSettings(ctx context.Context, c atrium.Change, enabled bool, check func(atrium.EventSettings) error) (atrium.EventSettings, error) {
 	settings, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (settings atrium.EventSettings, err error) {
@@ -132,8 +132,8 @@ func LockHead(tx engine.Tx, tenant atrium.TenantID) (next int64, err error) {
 	return next, err
 }
 
-// EventsChanged returns a channel that is closed when this process next gives positions to events of a tenant.
-// Other processes do so, too.
+// EventsChanged returns a channel that is closed when this process next sequences events of the tenant. Other processes sequence
+// events as well, so also poll.
 func (s *Store) EventsChanged(tenant atrium.TenantID) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,10 +60,10 @@ func WriteOutbox(tx engine.Tx, all ...TenantEvents) error {
 // PendingEvents has the tenants whose outboxes this process has written to, or found rows in. The zero
 // value is empty. It is safe for concurrent use.
 type PendingEvents struct {
-	mu      sync.Mutex
-	tenants map[atrium.TenantID]bool      // guarded by mu
-	rests   map[atrium.TenantID]time.Time // until when Take leaves a tenant; guarded by mu
-	added   chan struct{}                 // guarded by mu; closed by Add while a call of Take waits; nil while none does
+	mu        sync.Mutex
+	tenants   map[atrium.TenantID]bool      // guarded by mu
+	cooldowns map[atrium.TenantID]time.Time // until when Take skips a tenant; guarded by mu
+	added     chan struct{}                 // guarded by mu; closed by Add while a call of Take waits; nil while none does
 }
 
 // Add adds a tenant. Call it after the commit.
@@ -80,17 +80,17 @@ func (p *PendingEvents) Add(tenant atrium.TenantID) {
 	}
 }
 
-// Rest makes Take leave a tenant for a while, so that its next transactions share one of the sequencer.
-func (p *PendingEvents) Rest(tenant atrium.TenantID, rest time.Duration) {
+// Cooldown makes Take skip the tenant for d, so that the sequencer batches its next events.
+func (p *PendingEvents) Cooldown(tenant atrium.TenantID, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.rests == nil {
-		p.rests = map[atrium.TenantID]time.Time{}
+	if p.cooldowns == nil {
+		p.cooldowns = map[atrium.TenantID]time.Time{}
 	}
-	p.rests[tenant] = time.Now().Add(rest)
+	p.cooldowns[tenant] = time.Now().Add(d)
 }
 
-// Take removes all tenants that do not rest and returns them, in no particular order. If there is none, it waits
+// Take removes all tenants without a cooldown and returns them, in no particular order. If there is none, it waits
 // for one up to a duration, or until ctx ends. Only one call may wait at a time.
 func (p *PendingEvents) Take(ctx context.Context, wait time.Duration) []atrium.TenantID {
 	for end := time.Now().Add(wait); ; {
@@ -109,19 +109,20 @@ func (p *PendingEvents) Take(ctx context.Context, wait time.Duration) []atrium.T
 	}
 }
 
-// take returns the tenants that do not rest, after which time the next one does not, and a channel that is closed when one is added.
+// take returns the tenants without a cooldown, the time until the next cooldown ends, and a channel that is closed when a tenant is
+// added.
 func (p *PendingEvents) take() (tenants []atrium.TenantID, next time.Duration, added <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	for tenant, until := range p.rests {
+	for tenant, until := range p.cooldowns {
 		if !until.After(now) {
-			delete(p.rests, tenant)
+			delete(p.cooldowns, tenant)
 		}
 	}
 	next = math.MaxInt64
 	for tenant := range p.tenants {
-		if until, rests := p.rests[tenant]; rests {
+		if until, ok := p.cooldowns[tenant]; ok {
 			next = min(next, until.Sub(now))
 			continue
 		}

@@ -43,7 +43,7 @@ func TestWaitingForEventsEndsWithTheFirstOne(t *testing.T) {
 	})
 }
 
-func TestEventsOfATenantThatRestsWaitAlone(t *testing.T) {
+func TestOnlyTheEventsOfATenantInCooldownWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p PendingEvents
 		began := time.Now()
@@ -54,8 +54,8 @@ func TestEventsOfATenantThatRestsWaitAlone(t *testing.T) {
 				t.Errorf("%v after %v, want %s after %v", tenants, time.Since(began), want, at)
 			}
 		}
-		p.Rest("a", time.Minute)
-		p.Rest("b", time.Second)
+		p.Cooldown("a", time.Minute)
+		p.Cooldown("b", time.Second)
 		p.Add("a")
 		p.Add("c")
 		take("c", 0)
@@ -69,10 +69,10 @@ func TestEventsOfATenantThatRestsWaitAlone(t *testing.T) {
 		take("a", time.Minute)
 		p.Add("a")
 		take("a", time.Minute)
-		p.Rest("a", 2*time.Hour)
+		p.Cooldown("a", 2*time.Hour)
 		p.Add("a")
 		if tenants := p.Take(t.Context(), time.Hour); len(tenants) > 0 {
-			t.Errorf("%v during the rest", tenants)
+			t.Errorf("%v during the cooldown", tenants)
 		}
 	})
 }

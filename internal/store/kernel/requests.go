@@ -52,3 +52,26 @@ func (db *DB) TenantsAfter(ctx context.Context, after atrium.TenantID, limit int
 		})
 	return tenants, err
 }
+
+// Number of tenants in a step of Sweep.
+const (
+	sweptTenants        = 1000
+	sweptShardedTenants = 100 // each takes a statement
+)
+
+// Sweep returns the tenants for one step of a sweep over all tenants, as rows of a batch, and the tenant to continue after, "" at
+// the end. after is "" for the first step.
+func (db *DB) Sweep(ctx context.Context, after atrium.TenantID) (rows []engine.Args, next atrium.TenantID, err error) {
+	limit := sweptTenants
+	if db.Engine.Traits().Sharded {
+		limit = sweptShardedTenants
+	}
+	tenants, err := db.TenantsAfter(ctx, after, limit)
+	for _, tenant := range tenants {
+		rows = append(rows, engine.Args{IDArg(tenant)})
+	}
+	if len(tenants) == limit {
+		next = tenants[limit-1]
+	}
+	return rows, next, err
+}

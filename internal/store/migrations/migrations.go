@@ -36,6 +36,12 @@ type Migration struct {
 	SQL    string
 }
 
+// Newest returns the number of the newest migration of the named engine.
+func Newest(engine string) (int64, error) {
+	all, err := For(engine)
+	return int64(len(all)), err
+}
+
 // For returns the migrations of the named engine in the order of their numbers.
 func For(engine string) ([]Migration, error) {
 	entries, err := fs.ReadDir(files, engine)

@@ -128,7 +128,7 @@ func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import
 	return added, err
 }
 
-// Rows returns approximately how many rows of tables and indexes it takes to store a record.
+// Rows estimates how many rows of tables and indexes a record occupies.
 func Rows(r Record) int {
 	switch r := r.(type) {
 	case *atrium.Account:

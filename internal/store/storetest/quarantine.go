@@ -21,7 +21,7 @@ var quarantines = []guarantee{
 	{"all deliveries of a receiver in quarantine are discarded in bounded transactions", quarantineDiscarded},
 	{"the quarantine of a tenant is bounded in deliveries and bytes", quarantineBounded},
 	{"deliveries that were in quarantine for too long are deleted, and recorded", quarantineExpires},
-	{"failing and disabled webhooks and deliveries in quarantine of all tenants are counted", attentionCounted},
+	{"failing and disabled webhooks and deliveries in quarantine of all tenants are counted", deliveryProblemsCounted},
 	{"an erasure of a person deletes deliveries in quarantine by their texts", quarantineErased},
 	{"a check of an erasure has each delivery in quarantine once", quarantineChecked},
 }
@@ -286,28 +286,28 @@ func quarantineDiscarded(t *testing.T, e *env) {
 	e.wantTotals(t)
 }
 
-func attentionCounted(t *testing.T, e *env) {
+func deliveryProblemsCounted(t *testing.T, e *env) {
 	e = e.fresh(t)
 	other := e.as(e.newTenant(t))
-	count := func(want store.Attention) {
+	count := func(want store.DeliveryProblems) {
 		t.Helper()
 		for next := atrium.TenantID(""); ; {
 			var err error
-			if next, err = e.CountAttention(t.Context(), next); err != nil {
+			if next, err = e.CountDeliveryProblems(t.Context(), next); err != nil {
 				t.Fatal(err)
 			}
 			if next == "" {
 				break
 			}
 		}
-		if got := e.Attention(); got != want {
+		if got := e.DeliveryProblems(); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	if got := e.Attention(); got != (store.Attention{}) {
+	if got := e.DeliveryProblems(); got != (store.DeliveryProblems{}) {
 		t.Errorf("before the first count: %+v", got)
 	}
-	count(store.Attention{})
+	count(store.DeliveryProblems{})
 	for _, tenant := range []*env{e, other} {
 		receiver := tenant.newReceiver(t, nil)
 		tenant.quarantine(t, receiver, "{}")
@@ -321,7 +321,7 @@ func attentionCounted(t *testing.T, e *env) {
 		}
 		tenant.newWebhook(t, nil) // does not fail
 	}
-	count(store.Attention{FailingWebhooks: 2, DisabledWebhooks: 4, Quarantined: 4})
+	count(store.DeliveryProblems{FailingWebhooks: 2, DisabledWebhooks: 4, Quarantined: 4})
 }
 
 func quarantineBounded(t *testing.T, e *env) {
