@@ -16,7 +16,7 @@ func newReceiver(c Config, api *rest.API, logs resource.Logs, mappings *mapping.
 	if c.Metrics != nil {
 		h.Observe = c.Metrics.Received
 		for _, provider := range atrium.ReceiverProviders() {
-			for _, outcome := range receive.Outcomes() {
+			for _, outcome := range receive.Dispositions() {
 				c.Metrics.ExpectReceived(string(provider), string(outcome))
 			}
 		}

@@ -100,7 +100,7 @@ func (m *mapper) run(ctx context.Context, deliveries []atrium.QuarantinedDeliver
 	faults := map[atrium.QuarantinedID]string{}
 	for i := range deliveries {
 		d := &deliveries[i]
-		if err = m.one(ctx, d); receive.CannotStore(err) {
+		if err = m.one(ctx, d); receive.IsPermanent(err) {
 			faults[d.ID] = err.Error()
 			if m.Failed++; len(m.Faults) < maxFaultsAgain {
 				m.Faults = append(m.Faults, quarantineFault{d.ID, err.Error()})

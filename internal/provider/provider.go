@@ -65,9 +65,9 @@ type Provider struct {
 	// they copy it from the receiver to the provider.
 	GeneratesSecret bool
 
-	// Quiet means that the response must have the status 200 and no body: the provider shows the body to people, or
+	// EmptyResponse means that the response must have the status 200 and no body: the provider shows the body to people, or
 	// accepts no other status.
-	Quiet bool
+	EmptyResponse bool
 
 	// Mapping is the mapping of receivers without one. An expression is "" if nothing is mapped.
 	Mapping atrium.Mapping

@@ -62,7 +62,7 @@ var providers = []Provider{
 		},
 	},
 	{
-		Name: atrium.ProviderSlack, Title: "Slack", GeneratesSecret: true, Quiet: true,
+		Name: atrium.ProviderSlack, Title: "Slack", GeneratesSecret: true, EmptyResponse: true,
 		Steps: []string{
 			"Copy the signing secret from Basic Information of the Slack app to the receiver.",
 			"In Event Subscriptions, set Request URL to the address of the receiver. Slack sends a challenge at once, which the receiver answers.",
@@ -122,7 +122,7 @@ var providers = []Provider{
 		},
 	},
 	{
-		Name: atrium.ProviderMeta, Title: "Meta", GeneratesSecret: true, Quiet: true,
+		Name: atrium.ProviderMeta, Title: "Meta", GeneratesSecret: true, EmptyResponse: true,
 		Steps: []string{
 			"Copy the app secret from the basic settings of the Meta app to the receiver.",
 			"In Webhooks of the app, set the callback URL to the address of the receiver and the verify token to that of the receiver.",

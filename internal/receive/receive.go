@@ -1,11 +1,10 @@
-// Package receive serves the addresses of receivers, /in/{receiver_id}, to which other systems send their webhooks. It is
-// described in api/receive.yaml.
-//
-// A request is verified by its receiver, and then either recorded as entries, or stored in quarantine as it is. The response is
-// sent after the commit. Senders learn nothing from a request that is not verified: all of these have the same response.
+// Package receive handles incoming webhooks at /in/{receiver_id} (api/receive.yaml). It verifies each request, then stores it as
+// entries, or unchanged in quarantine if it cannot be mapped. It responds after the commit. All unverified requests get the same
+// response, so senders learn nothing from it.
 package receive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +28,9 @@ const Path = "/in/{receiver_id}"
 
 // Limits of one request.
 const (
-	timeout   = 20 * time.Second // for the database, once the body has arrived; providers wait 3 to 30 seconds
-	heavyBody = 4 << 10          // bytes above which a body is verified as heavy work; a mapping can cost much for any
-	largeBody = 16 << 10         // bytes above which storing a body in quarantine is a large change
+	requestTimeout = 20 * time.Second // for everything after the body has arrived; providers time out after 3 to 30 seconds
+	heavyBodyBytes = 4 << 10          // bytes above which a body is verified as heavy work; a mapping can cost much for any
+	largeBodyBytes = 16 << 10         // bytes above which storing a body in quarantine is a large change
 )
 
 // A Quarantine stores verified deliveries that cannot be mapped: a *store.Store.
@@ -39,23 +38,23 @@ type Quarantine interface {
 	Quarantine(ctx context.Context, d atrium.QuarantinedDelivery) error
 }
 
-// An Outcome is what became of a request.
-type Outcome string
+// A Disposition is what became of a request: a label of metrics.
+type Disposition string
 
-// The outcomes.
+// The dispositions.
 const (
-	Stored      Outcome = "stored"      // as entries, at least one of which is new
-	Replayed    Outcome = "replayed"    // all entries were stored before
-	Filtered    Outcome = "filtered"    // it has nothing to store
-	Quarantined Outcome = "quarantined" // it could not be mapped
-	Challenged  Outcome = "challenge"   // the provider made sure that the receiver is reachable
-	Unverified  Outcome = "unverified"
-	Failed      Outcome = "failed" // a limit refused it, or the database was unavailable
+	Stored      Disposition = "stored"      // as entries, at least one of which is new
+	Replayed    Disposition = "replayed"    // all entries were stored before
+	Filtered    Disposition = "filtered"    // it has nothing to store
+	Quarantined Disposition = "quarantined" // it could not be mapped
+	Challenged  Disposition = "challenge"   // the provider made sure that the receiver is reachable
+	Unverified  Disposition = "unverified"
+	Failed      Disposition = "failed" // a limit refused it, or the database was unavailable
 )
 
-// Outcomes returns all outcomes.
-func Outcomes() []Outcome {
-	return []Outcome{Stored, Replayed, Filtered, Quarantined, Challenged, Unverified, Failed}
+// Dispositions returns all dispositions.
+func Dispositions() []Disposition {
+	return []Disposition{Stored, Replayed, Filtered, Quarantined, Challenged, Unverified, Failed}
 }
 
 // A Handler serves requests to receivers.
@@ -81,7 +80,7 @@ func (h *Handler) Handlers() map[string]http.Handler {
 // A request is a request to a receiver that is enabled.
 type request struct {
 	*Handler
-	receiver *receiver
+	receiver *cachedReceiver
 	w        http.ResponseWriter
 	r        *http.Request
 	sent     provider.Request
@@ -89,9 +88,9 @@ type request struct {
 
 // A reply is a successful response.
 type reply struct {
-	status  int
-	text    string // instead of a summary, as plain text
-	outcome Outcome
+	status      int
+	text        string // instead of a summary, as plain text
+	disposition Disposition
 	summary
 }
 
@@ -109,58 +108,72 @@ var errUnverified = atrium.Errorf(atrium.CodeUnverified, "The receiver does not 
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) { h.serve(w, r, (*request).deliver) }
 func (h *Handler) get(w http.ResponseWriter, r *http.Request)  { h.serve(w, r, (*request).subscribe) }
 
+// serve handles a request, counts it by its disposition, and responds.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, handle func(*request) (reply, error)) {
-	exchange, name := rest.ExchangeOf(w), "unknown"
-	made, err := func() (reply, error) {
-		found, err := h.find(w, r)
-		if err != nil {
-			return reply{}, err
-		}
-		name = string(found.Provider)
-		exchange.TenantID, exchange.Receiver = found.TenantID, found.ID
-		if err := enabled(found); err != nil {
-			return reply{}, err
-		}
-		return handle(&request{Handler: h, receiver: found, w: w, r: r, sent: provider.Request{
-			Method: r.Method, URL: h.PublicURL + r.RequestURI, Query: strings.ToValidUTF8(r.URL.RawQuery, "\uFFFD"), Now: h.Now(),
-		}})
-	}()
-	if errors.Is(err, atrium.ErrNoTenant) { // its receiver was cached
-		err = errUnverified
-	}
-	if reason, ok := errors.AsType[unverified](err); ok {
-		err = errUnverified
-		defer func() { // for operators, after the response has been made
-			exchange.Detail = fmt.Sprintf("Receiver %s: %s.", exchange.Receiver, reason)
-			exchange.UserAgent = "" // a sender can use many different ones
-		}()
-	}
-	switch {
-	case atrium.CodeOf(err) == atrium.CodeUnverified:
-		made.outcome = Unverified
-	case err != nil:
-		made.outcome = Failed
+	name, response, err := h.handle(w, r, handle)
+	var reason unverified
+	if err != nil {
+		response.disposition, reason, err = classify(err)
 	}
 	if h.Observe != nil {
-		h.Observe(name, string(made.outcome))
+		h.Observe(cmp.Or(string(name), "unknown"), string(response.disposition))
 	}
 	if err != nil {
 		h.API.WriteProblem(w, r, err)
-		return
+	} else {
+		h.respond(w, r, name, &response)
 	}
-	if made.outcome == Replayed {
+	if reason != "" { // for operators, not in the response
+		exchange := rest.ExchangeOf(w)
+		exchange.Detail = fmt.Sprintf("Receiver %s: %s.", exchange.Receiver, reason)
+		exchange.UserAgent = "" // a sender can use many different ones
+	}
+}
+
+// handle finds the receiver of a request and calls f. It also returns the provider, "" if there is no such receiver.
+func (h *Handler) handle(w http.ResponseWriter, r *http.Request, f func(*request) (reply, error)) (name atrium.ReceiverProvider, response reply, err error) {
+	found, err := h.find(w, r)
+	if err != nil {
+		return "", reply{}, err
+	}
+	exchange := rest.ExchangeOf(w)
+	exchange.TenantID, exchange.Receiver = found.TenantID, found.ID
+	if err := enabled(found); err != nil {
+		return found.Provider, reply{}, err
+	}
+	response, err = f(&request{Handler: h, receiver: found, w: w, r: r, sent: provider.Request{
+		Method: r.Method, URL: h.PublicURL + r.RequestURI, Query: strings.ToValidUTF8(r.URL.RawQuery, "\uFFFD"), Now: h.Now(),
+	}})
+	return found.Provider, response, err
+}
+
+// classify returns the disposition of a request that failed, and the error of its response. reason is why the request was not
+// verified, "" if it was, or if there is nothing to say.
+func classify(err error) (d Disposition, reason unverified, public error) {
+	reason, ok := errors.AsType[unverified](err)
+	if ok || errors.Is(err, atrium.ErrNoTenant) { // the receiver of a deleted tenant was cached
+		err = errUnverified
+	}
+	if atrium.CodeOf(err) == atrium.CodeUnverified {
+		return Unverified, reason, err
+	}
+	return Failed, "", err
+}
+
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, name atrium.ReceiverProvider, response *reply) {
+	if response.disposition == Replayed {
 		w.Header().Set("Idempotency-Replayed", "true")
 	}
-	if made.text != "" || provider.Of(atrium.ReceiverProvider(name)).Quiet {
-		rest.Write(w, r, http.StatusOK, plainText, []byte(made.text))
+	if response.text != "" || provider.Of(name).EmptyResponse {
+		rest.Write(w, r, http.StatusOK, plainText, []byte(response.text))
 		return
 	}
-	body, err := json.Marshal(made.summary)
+	body, err := json.Marshal(response.summary)
 	if err != nil {
 		h.API.WriteProblem(w, r, err)
 		return
 	}
-	rest.Write(w, r, made.status, typeJSON, body)
+	rest.Write(w, r, response.status, typeJSON, body)
 }
 
 var (
@@ -173,21 +186,18 @@ type unverified provider.Reason
 
 func (u unverified) Error() string { return string(u) }
 
-func enabled(r *receiver) error {
+func enabled(r *cachedReceiver) error {
 	if !r.Enabled {
 		return unverified("the receiver is disabled")
 	}
 	return nil
 }
 
-// find returns the receiver of a request. Clients that guess addresses are limited as those without a key. A receiver that was
-// found before is not counted: one client, such as a proxy, may send the requests of many.
-func (h *Handler) find(w http.ResponseWriter, r *http.Request) (found *receiver, err error) {
+// find returns the receiver of a request. A lookup of an uncached receiver counts toward the client's anonymous rate, which limits
+// guessing. Cached receivers are not counted, because many senders can share one address, such as a proxy's.
+func (h *Handler) find(w http.ResponseWriter, r *http.Request) (found *cachedReceiver, err error) {
 	id, ok := atrium.ParseID[atrium.ReceiverID](r.PathValue("receiver_id"))
-	fresh := false
-	if ok {
-		found, fresh = h.Receivers.cached(id)
-	}
+	found, fresh := h.Receivers.cached(id)
 	if fresh {
 		return found, nil
 	}
@@ -216,16 +226,16 @@ func (q *request) subscribe() (reply, error) {
 	if reason != "" {
 		return reply{}, unverified(reason)
 	}
-	return reply{status: http.StatusOK, text: text, outcome: Challenged}, nil
+	return reply{status: http.StatusOK, text: text, disposition: Challenged}, nil
 }
 
 // deliver records a delivery.
-func (q *request) deliver() (made reply, err error) {
+func (q *request) deliver() (response reply, err error) {
 	limits, tenant := &q.API.Limits, q.receiver.TenantID
 	q.sent.Headers = headersOf(q.r)
 	verified, err := q.verifyHeaders()
 	if err != nil {
-		return made, err
+		return response, err
 	}
 	read, quota := limits.ReadBody, tenant
 	if !verified { // anyone can send it
@@ -233,44 +243,44 @@ func (q *request) deliver() (made reply, err error) {
 	}
 	body, releaseBody, err := read(q.w, q.r, quota, q.maxBody())
 	if err != nil {
-		return made, err
+		return response, err
 	}
 	defer releaseBody()
 	q.sent.Body = body
-	ctx, cancel := context.WithTimeout(q.r.Context(), timeout) // only now: a body may arrive slowly
+	ctx, cancel := context.WithTimeout(q.r.Context(), requestTimeout) // only now: a body may arrive slowly
 	defer cancel()
-	if !verified && len(body) > heavyBody {
-		err = q.heavily(ctx, quota, func() error { return q.verify(ctx) })
+	if !verified && len(body) > heavyBodyBytes {
+		err = q.runHeavy(ctx, quota, func() error { return q.verify(ctx) })
 	} else {
 		err = q.verify(ctx)
 	}
 	if err != nil {
-		return made, err
+		return response, err
 	}
 	if err := limits.TakeRate(q.w, auth.Principal{TenantID: tenant, Receiver: q.receiver.ID}); err != nil {
-		return made, err
+		return response, err
 	}
 	end, err := rest.Admit(ctx, q.w, limits.InFlight, tenant)
 	if err != nil {
-		return made, err
+		return response, err
 	}
 	defer end()
 	if text, ok := provider.Challenge(q.receiver.Provider, &q.sent); ok {
-		return reply{status: http.StatusOK, text: text, outcome: Challenged}, nil
+		return reply{status: http.StatusOK, text: text, disposition: Challenged}, nil
 	}
 	hold, release := limits.HoldMemory(q.w, tenant)
 	defer release()
-	drafts, err := q.draft(ctx, hold, &made)
+	drafts, err := q.draft(ctx, hold, &response)
 	if err == nil {
-		made.outcome, made.status = Filtered, http.StatusOK
+		response.disposition, response.status = Filtered, http.StatusOK
 		if len(drafts) > 0 {
-			err = q.submit(ctx, drafts, &made)
+			err = q.submit(ctx, drafts, &response)
 		}
 	}
-	if CannotStore(err) {
+	if IsPermanent(err) {
 		return q.quarantine(ctx, err)
 	}
-	return made, err
+	return response, err
 }
 
 func (q *request) maxBody() int64 {
@@ -280,8 +290,8 @@ func (q *request) maxBody() int64 {
 	return rest.DefaultMaxBody
 }
 
-// heavily calls f as heavy work of a quota's key.
-func (q *request) heavily(ctx context.Context, key atrium.TenantID, f func() error) error {
+// runHeavy calls f as heavy work, which counts toward the quota of a key.
+func (q *request) runHeavy(ctx context.Context, key atrium.TenantID, f func() error) error {
 	release, err := rest.Admit(ctx, q.w, q.API.Limits.Heavy, key)
 	if err != nil {
 		return err
@@ -351,7 +361,7 @@ func headersOf(r *http.Request) (all []atrium.Header) {
 
 // draft returns the drafts of the entries of a delivery. It counts what the filter left out, and has hold count their memory, also
 // while it waits for a processor.
-func (q *request) draft(ctx context.Context, hold func(bytes int64) error, made *reply) (drafts []*atrium.Draft, err error) {
+func (q *request) draft(ctx context.Context, hold func(bytes int64) error, response *reply) (drafts []*atrium.Draft, err error) {
 	err = q.API.Limits.HeavilyPausing(ctx, q.w, q.receiver.TenantID, func(pause func() error) error {
 		compiled, err := q.mapping()
 		if err != nil {
@@ -372,7 +382,7 @@ func (q *request) draft(ctx context.Context, hold func(bytes int64) error, made 
 		if err := hold(int64(mapping.Memory(results)) - rest.FreeMemory); err != nil {
 			return err
 		}
-		drafts, made.Filtered = Drafts(&q.receiver.Receiver, results, rest.ExchangeOf(q.w).RequestID)
+		drafts, response.Filtered = Drafts(&q.receiver.Receiver, results, rest.ExchangeOf(q.w).RequestID)
 		return nil
 	})
 	return drafts, err
@@ -389,18 +399,18 @@ func (q *request) mapping() (*mapping.Mapping, error) {
 }
 
 // submit records entries.
-func (q *request) submit(ctx context.Context, drafts []*atrium.Draft, made *reply) error {
-	receipts, err := record(ctx, q.Logs, drafts)
+func (q *request) submit(ctx context.Context, drafts []*atrium.Draft, response *reply) error {
+	receipts, err := submitAll(ctx, q.Logs, drafts)
 	if err != nil {
 		return err
 	}
 	for _, r := range receipts {
-		if made.Entries++; r.Replayed {
-			made.Replayed++
+		if response.Entries++; r.Replayed {
+			response.Replayed++
 		}
 	}
-	if made.outcome = Stored; made.Replayed == made.Entries {
-		made.outcome = Replayed
+	if response.disposition = Stored; response.Replayed == response.Entries {
+		response.disposition = Replayed
 	}
 	if len(receipts) == 1 {
 		x := rest.ExchangeOf(q.w)
@@ -410,11 +420,11 @@ func (q *request) submit(ctx context.Context, drafts []*atrium.Draft, made *repl
 }
 
 // quarantine stores a delivery that cannot be mapped.
-func (q *request) quarantine(ctx context.Context, fault error) (made reply, err error) {
+func (q *request) quarantine(ctx context.Context, fault error) (reply, error) {
 	// The transactions of a receiver wait for each other, and on PostgreSQL each one that waits has a connection.
-	release, err := q.API.Limits.AdmitChange(ctx, q.w, q.receiver.TenantID, len(q.sent.Body) > largeBody)
+	release, err := q.API.Limits.AdmitChange(ctx, q.w, q.receiver.TenantID, len(q.sent.Body) > largeBodyBytes)
 	if err != nil {
-		return made, err
+		return reply{}, err
 	}
 	defer release()
 	err = q.Quarantine.Quarantine(ctx, atrium.QuarantinedDelivery{
@@ -425,5 +435,8 @@ func (q *request) quarantine(ctx context.Context, fault error) (made reply, err 
 	if err != nil && atrium.CodeOf(err) == atrium.CodeNotFound { // it was deleted since it was looked up
 		err = unverified("the receiver was deleted")
 	}
-	return reply{status: http.StatusAccepted, outcome: Quarantined, summary: summary{Quarantined: true}}, err
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusAccepted, disposition: Quarantined, summary: summary{Quarantined: true}}, nil
 }

@@ -13,7 +13,7 @@ import (
 	"atrium/internal/resource"
 )
 
-// This file records what a delivery is mapped to.
+// This file stores the entries that a delivery is mapped to.
 
 // Drafts returns the drafts of the entries of a delivery, and how many elements the filter left out.
 func Drafts(r *atrium.Receiver, results []mapping.Result, requestID string) (drafts []*atrium.Draft, filtered int) {
@@ -32,9 +32,9 @@ func Drafts(r *atrium.Receiver, results []mapping.Result, requestID string) (dra
 // maxConcurrentSubmits is the maximum number of entries of a delivery that wait for the writer at a time.
 const maxConcurrentSubmits = 256
 
-// record records the entries of a delivery. It returns nil only if all are durable; those that are then replay when it is
-// called again with the same delivery.
-func record(ctx context.Context, logs resource.Logs, drafts []*atrium.Draft) ([]atrium.Receipt, error) {
+// submitAll submits the entries of a delivery. It succeeds only if all are durable. It is safe to call again: entries that were
+// stored replay.
+func submitAll(ctx context.Context, logs resource.Logs, drafts []*atrium.Draft) ([]atrium.Receipt, error) {
 	outcomes := make([]atrium.Outcome, len(drafts))
 	next := make(chan int)
 	var submitting sync.WaitGroup
@@ -53,12 +53,12 @@ func record(ctx context.Context, logs resource.Logs, drafts []*atrium.Draft) ([]
 	return Receipts(outcomes)
 }
 
-// Receipts returns the receipts of the entries of a delivery, or why some were not stored. CannotStore says whether that could
-// succeed later.
+// Receipts returns the receipts of a delivery's entries, or an error if some were not stored. If the error is permanent, retrying
+// does not help.
 func Receipts(outcomes []atrium.Outcome) ([]atrium.Receipt, error) {
 	receipts := make([]atrium.Receipt, len(outcomes))
 	for i := range outcomes {
-		if err := outcomes[i].Err; err != nil && !CannotStore(err) { // another attempt may succeed
+		if err := outcomes[i].Err; err != nil && !IsPermanent(err) { // a retry may succeed
 			return nil, err
 		}
 		receipts[i] = outcomes[i].Receipt
@@ -71,7 +71,7 @@ func Receipts(outcomes []atrium.Outcome) ([]atrium.Receipt, error) {
 	return receipts, nil
 }
 
-// submitOne records an entry. It recovers a panic, which would otherwise end the process.
+// submitOne submits an entry. It recovers a panic, which would otherwise end the process.
 func submitOne(ctx context.Context, logs resource.Logs, d *atrium.Draft) (r atrium.Receipt, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -89,17 +89,16 @@ func element(i, n int) int {
 	return i
 }
 
-// CannotStore reports whether another attempt has the same error: the delivery waits in quarantine until somebody corrects it.
-func CannotStore(err error) bool {
+// IsPermanent reports whether retrying would fail the same way. Such deliveries go to quarantine until an operator fixes the cause.
+func IsPermanent(err error) bool {
 	if _, ok := errors.AsType[*mapping.Fault](err); ok {
 		return true
 	}
-	switch e, ok := errors.AsType[*atrium.Error](err); {
-	case !ok || errors.Is(err, atrium.ErrNoTenant):
+	e, ok := errors.AsType[*atrium.Error](err)
+	if !ok || errors.Is(err, atrium.ErrNoTenant) {
 		return false
-	default:
-		return e.Code == atrium.CodeNotFound || e.Code == atrium.CodeIdempotencyKeyReused || e.Code == atrium.CodeInvalidRequest || e.Code == atrium.CodeConflict
 	}
+	return e.Code == atrium.CodeNotFound || e.Code == atrium.CodeIdempotencyKeyReused || e.Code == atrium.CodeInvalidRequest || e.Code == atrium.CodeConflict
 }
 
 // detailOf says why an entry cannot be stored.
