@@ -88,7 +88,7 @@ var formats = []struct {
 	Title string
 }{
 	{atrium.FormatStandard, "Standard Webhooks"}, {atrium.FormatCloudEvents, "CloudEvents 1.0, signed as Standard Webhooks"},
-	{atrium.FormatLegacy, "the headers of the hosted original"},
+	{atrium.FormatLegacy, "legacy, signed in X-Webhook-Signature-256"},
 }
 
 // A webhookForm is the form for a new webhook, or for one that exists.
