@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,6 +113,25 @@ func imports(t *testing.T) (all map[string][]string, comments map[string]int) {
 		t.Fatal(err)
 	}
 	return all, comments
+}
+
+func TestArchitectureDrawsTheLayers(t *testing.T) {
+	page, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```\n")
+	text, _, _ = strings.Cut(text, "```\n")
+	drawn := strings.Split(strings.TrimSpace(strings.Replace(text, "atrium (the root)", ".", 1)), "\n")
+	if len(drawn) != len(layers) {
+		t.Fatalf("ARCHITECTURE.md draws %d layers, want %d", len(drawn), len(layers))
+	}
+	for n, packages := range layers {
+		got := slices.Sorted(slices.Values(strings.Fields(drawn[len(drawn)-1-n])))
+		if want := slices.Sorted(slices.Values(packages)); !slices.Equal(got, want) {
+			t.Errorf("ARCHITECTURE.md draws layer %d with %q, want %q", n, got, want)
+		}
+	}
 }
 
 func TestPackagesImportLowerLayersOnly(t *testing.T) {

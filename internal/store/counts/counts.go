@@ -1,4 +1,4 @@
-// Package counts keeps the numbers of entries by period, source and type.
+// Package counts counts entries by period, source and type.
 package counts
 
 import (
