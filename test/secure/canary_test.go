@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +22,7 @@ import (
 	"atrium"
 	"atrium/internal/app/apptest"
 	"atrium/internal/auth"
+	secretkeys "atrium/internal/secrets"
 	"atrium/internal/store"
 	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/transfer"
@@ -31,7 +34,7 @@ import (
 var canaries = map[string]string{
 	"payload": "canarypayload7c1f", "password": "canarypassword93ab", "name": "canaryname44d0", "domain": "canarydomain51e2",
 	"idempotency key": "canaryidempotency6b3c", "note": "canarynote20fa", "query": "canaryquery8812", "header": "canaryheader3e77",
-	"wrong key": "atr_canarywrongkey1d5a",
+	"wrong key": "atr_canarywrongkey1d5a", "client secret": "canaryclientsecret8e01",
 }
 
 // member is a marked member name. The location of a problem may have it, in the response
@@ -156,22 +159,36 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 	t.Setenv("ATRIUM_DATABASE_FILE", named)
 	sent := newCollector(t)
 	s := &server{key: key, trust: pair.Trust}
-	s.Node = nodes.Start(t, 1, "", "--log-level", "debug", "--metrics-addr", "127.0.0.1:0", "--tls-cert", chain, "--tls-key", keyFile, "--database-timeout", "1s")[0]
+	keys := filepath.Join(dir, "secrets-keys")
+	if _, _, err := secretkeys.AddKey(keys, false); err != nil {
+		t.Fatal(err)
+	}
+	encrypting, err := os.ReadFile(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := filepath.Join(dir, "client-secret")
+	if err := os.WriteFile(client, []byte(canaries["client secret"]+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{ // no provider listens at the issuer
+		"SECRETS_KEY_FILE": keys, "OIDC_ISSUER": "https://127.0.0.1:1", "OIDC_CLIENT_ID": "atrium", "OIDC_CLIENT_SECRET_FILE": client, "PUBLIC_URL": "https://atrium.example",
+	} {
+		t.Setenv("ATRIUM_"+name, value)
+	}
+	s.Node = nodes.Start(t, 1, "", "--log-level", "debug", "--metrics-addr", "127.0.0.1:0", "--tls-cert", chain, "--tls-key", keyFile, "--database-timeout", "1s", "--webhook-allow", "127.0.0.0/8")[0]
 
 	secrets := []string{strings.Split(string(pair.Key), "\n")[1]} // a line of the private key
-	for _, k := range []string{key, manager, site, token} {
+	for _, k := range []string{key, manager, site, token, strings.TrimSpace(string(encrypting))} {
 		secrets = append(secrets, k, k[len(k)-20:])
 	}
 	c := s.client(t, true)
 	refused := map[int]int{}
-	send := func(method, path, key, body string, header ...string) {
+	send := func(method, path, key, body string, header ...string) string {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.Addr+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
-		}
-		if body != "" {
-			r.Header.Set("Content-Type", "application/json")
 		}
 		if key != "" {
 			r.Header.Set("x-api-key", key)
@@ -179,6 +196,9 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 		for _, h := range header {
 			name, value, _ := strings.Cut(h, ": ")
 			r.Header.Add(name, value)
+		}
+		if body != "" && r.Header.Get("Content-Type") == "" {
+			r.Header.Set("Content-Type", "application/json")
 		}
 		response, err := c.Do(r)
 		if err != nil {
@@ -190,7 +210,33 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 		if response.StatusCode >= 400 {
 			search(t, fmt.Sprintf("the response %d to %s %s", response.StatusCode, method, path), fmt.Sprint(response.Header)+string(b), secrets...)
 		}
+		return string(b)
 	}
+	// create returns the members of what a request of the management API creates, with a text that is shown once.
+	create := func(path, secret, body string) map[string]string {
+		t.Helper()
+		var all map[string]any
+		if err := json.Unmarshal([]byte(send("POST", "/manage/v0"+path, manager, body)), &all); err != nil {
+			t.Fatal(err)
+		}
+		texts := map[string]string{}
+		for name, value := range all {
+			texts[name], _ = value.(string)
+		}
+		if texts[secret] == "" {
+			t.Fatalf("POST %s returned %v", path, all)
+		}
+		secrets = append(secrets, texts[secret])
+		return texts
+	}
+	// Each attempt to deliver an event fails.
+	hook := create("/webhooks", "secret", `{"url":"https://127.0.0.1:1/","headers":{"Authorization":"Bearer `+canaries["header"]+`"}}`)
+	receiver := create("/receivers", "secret", `{"name":"a","provider":"token","source":"shop","verification":{"header":"X-Token"}}`)
+	robin := create("/users", "userId", `{"name":"a","role":"admin"}`)["userId"]
+	secrets = secrets[:len(secrets)-1] // an identifier is not secret
+	login := create("/users/"+robin+"/login_link", "token", "")["token"]
+	session := signIn(t, c, "https://"+s.Addr, login)
+	secrets = append(secrets, session)
 	x := strings.NewReplacer("PAYLOAD", canaries["payload"], "NAME", canaries["name"], "DOMAIN", canaries["domain"]+".example", "IDEM", canaries["idempotency key"], "NOTE", canaries["note"], "MEMBER", member).Replace
 	const logs, manage = "/v0/account_logs", "/manage/v0"
 	sendAll := func() {
@@ -223,6 +269,22 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 				send("OPTIONS", shown+"?preview="+preview, k, "", "Access-Control-Request-Headers: "+token)
 				send("GET", "/content/v0/"+canaries["name"]+"/pages/"+token+"?preview="+preview, k, "")
 			}
+		}
+		for _, secret := range []string{receiver["secret"], receiver["secret"] + "0", canaries["wrong key"]} {
+			for _, body := range []string{`{"a":"PAYLOAD"}`, `PAYLOAD`, `["PAYLOAD"]`, ``} {
+				send("POST", receiver["path"], "", x(body), "X-Token: "+secret)
+				send("POST", receiver["path"]+"?token="+secret, "", x(body), "Authorization: Bearer "+secret)
+			}
+		}
+		send("POST", manage+"/webhooks/"+hook["webhookId"]+"/test", manager, "")
+		send("GET", "/console/login/sso", "", "")
+		send("PATCH", manage+"/webhooks/"+hook["webhookId"], manager, `{"url":"https://`+hook["secret"]+`"}`, "If-Match: *")
+		for _, cookie := range []string{session, session + "0", login, canaries["wrong key"]} {
+			for _, path := range []string{"/console", "/console/accounts?q=" + canaries["query"], "/console/nowhere", "/console/login?token=" + login, "/console/login?token=" + canaries["wrong key"]} {
+				send("GET", path, "", "", "Cookie: __Host-atrium="+cookie)
+			}
+			send("POST", "/console/login", "", "token="+cookie, "Content-Type: application/x-www-form-urlencoded")
+			send("POST", "/console/keys", "", "name="+canaries["name"], "Content-Type: application/x-www-form-urlencoded", "Cookie: __Host-atrium="+cookie)
 		}
 		send("GET", "/v0/accounts/"+key, key, "")
 		send("GET", "/"+key, key, "")
@@ -321,6 +383,29 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 	if !strings.Contains(s.Log(), "status=400") || !strings.Contains(s.Log(), "level=DEBUG") && away != nil && !strings.Contains(s.Log(), "level=ERROR") {
 		t.Errorf("the log is not that of what happened:\n%s", s.Log())
 	}
+}
+
+// signIn returns the token of the session that a login link begins.
+func signIn(t *testing.T, c *http.Client, base, link string) string {
+	t.Helper()
+	form := url.Values{"token": {link}}.Encode()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/console/login", strings.NewReader(form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	response, err := c.Transport.RoundTrip(r) // follows no redirect
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	for _, cookie := range response.Cookies() {
+		if cookie.Value != "" {
+			return cookie.Value
+		}
+	}
+	t.Fatalf("the sign-in returned %d without a session", response.StatusCode)
+	return ""
 }
 
 // An error about an invalid, unreachable or refusing database URL must not contain its
