@@ -221,5 +221,5 @@ func TestTypeScriptClients(t *testing.T) {
 			check(t, want, func() string { return run(t, dir, s.env(), "npm", "run", "--silent", script) })
 		})
 	}
-	t.Run("events", func(t *testing.T) { checkEventReceiver(t, []string{"node", filepath.Join(dir, "dist", "events.js")}) })
+	t.Run("events", func(t *testing.T) { checkEndpoint(t, []string{"node", filepath.Join(dir, "dist", "events.js")}) })
 }

@@ -37,10 +37,10 @@ func TestSignaturesOfTheTestAreThoseOfTheSpecification(t *testing.T) {
 	}
 }
 
-// checkEventReceiver sends requests to a receiver that only sometimes are events of Atrium.
-func checkEventReceiver(t *testing.T, command []string) {
+// checkEndpoint sends requests to an endpoint that only sometimes are events of Atrium.
+func checkEndpoint(t *testing.T, command []string) {
 	t.Helper()
-	receiver := startReceiver(t, command, []string{"WEBHOOK_SECRET=" + eventSecret})
+	endpoint := startReceiver(t, command, []string{"WEBHOOK_SECRET=" + eventSecret})
 	other := "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, 32))
 	now := func(off time.Duration) string { return strconv.FormatInt(time.Now().Add(off).Unix(), 10) }
 	const body = `{"id":"event_1","type":"account_log.created","timestamp":"2026-03-02T09:00:00.000Z","tenantId":"tenant_1","position":1,"data":{"name":"Ünal"}}`
@@ -68,7 +68,7 @@ func checkEventReceiver(t *testing.T, command []string) {
 		if c.signatures != nil {
 			signature = c.signatures(signature)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, receiver+"/events", strings.NewReader(c.sent))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint+"/events", strings.NewReader(c.sent))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func checkEventReceiver(t *testing.T, command []string) {
 		r.Header.Set("webhook-signature", signature)
 		response, err := http.DefaultClient.Do(r)
 		if err != nil {
-			if c.want == http.StatusRequestEntityTooLarge { // a receiver may close the connection before it has read all
+			if c.want == http.StatusRequestEntityTooLarge { // an endpoint may close the connection before it has read all
 				continue
 			}
 			t.Errorf("%s: %v", what, err)
@@ -90,20 +90,20 @@ func checkEventReceiver(t *testing.T, command []string) {
 	}
 }
 
-func TestEventReceiversAcceptOnlySignedEvents(t *testing.T) {
+func TestEndpointsAcceptOnlySignedEvents(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "events")
 	run(t, ".", nil, "go", "build", "-o", binary, "./events")
-	for name, command := range map[string][]string{"go": {binary}, "python": {"python3", "events/receiver.py"}} {
-		t.Run(name, func(t *testing.T) { checkEventReceiver(t, command) })
+	for name, command := range map[string][]string{"go": {binary}, "python": {"python3", "events/endpoint.py"}} {
+		t.Run(name, func(t *testing.T) { checkEndpoint(t, command) })
 	}
 }
 
-func TestPageOfEventsShowsTheReceiversThatAreTested(t *testing.T) {
+func TestPageOfEventsShowsTheEndpointsThatAreTested(t *testing.T) {
 	page, err := os.ReadFile("../docs/receive-events.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, language := range map[string]string{"events/main.go": "go", "events/receiver.py": "python", "typescript/events.ts": "ts"} {
+	for file, language := range map[string]string{"events/main.go": "go", "events/endpoint.py": "python", "typescript/events.ts": "ts"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ func events() group {
 			use: "settings", short: "Show whether a tenant has events", method: http.MethodGet, path: "/event_settings", columns: settings,
 		},
 		{
-			use: "set", short: "Switch the events of a tenant on or off",
+			use: "set", short: "Enable or disable the events of a tenant",
 			long:    `While events are off, nothing that happens becomes an event. Those that exist stay until they expire.`,
 			example: "  atrium events set --tenant tenant_… --enabled",
 			method:  http.MethodPatch, path: "/event_settings", ifMatch: requiredIfMatch, columns: settings, params: []param{

@@ -141,12 +141,12 @@ var forwardNetworks = []netip.Prefix{
 
 func newEventsForward(t *target) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "forward", Short: "Send new events to a program that you develop", Args: cobra.NoArgs,
+		Use: "forward", Short: "Send new events to an endpoint that you develop", Args: cobra.NoArgs,
 		Long: `Send each new event to a URL, as a webhook would, once and in order, until the command is interrupted. Print the secret
-that the requests are signed with, and the result of each. Nothing is stored: use it to develop a receiver.`,
+that the requests are signed with, and the result of each. Nothing is stored: use it to develop an endpoint.`,
 		Example: "  atrium events forward --tenant tenant_… --to http://localhost:3000/hook",
 	}
-	to := cmd.Flags().String("to", "", "`URL` of the receiver, also with http and on this machine")
+	to := cmd.Flags().String("to", "", "`URL` of the endpoint, also with http and on this machine")
 	given := cmd.Flags().String("secret", "", "`secret` that signs requests, whsec_… (default: a new one)")
 	types := cmd.Flags().String("types", "", "only events of these `types`, separated by commas")
 	_ = cmd.MarkFlagRequired("to")

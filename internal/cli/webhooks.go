@@ -75,8 +75,8 @@ func webhooks() group {
 		},
 		{
 			use: "create", short: "Create a webhook",
-			long: `The secret, by which receivers verify signatures, is shown once. The webhook gets the events that happen from
-now on, and switches the events of the tenant on. The server needs the setting secrets-key-file.`,
+			long: `The secret, by which endpoints verify signatures, is shown once. The webhook gets the events that happen from
+now on, and enables the events of the tenant. The server needs the setting secrets-key-file.`,
 			example: "  atrium webhooks create --tenant tenant_… --url https://hooks.example.com/atrium --event-types account_log.created",
 			method:  http.MethodPost, path: "/webhooks", idempotent: true, layout: layoutDetails, columns: created, note: "(shown only once)", params: create,
 		},

@@ -20,7 +20,7 @@ def verified(headers, body):
     return any(hmac.compare_digest(s.encode(), want) for s in signatures)
 
 
-class Receiver(BaseHTTPRequestHandler):
+class Endpoint(BaseHTTPRequestHandler):
     timeout = 10  # seconds that a client may be silent
 
     def do_POST(self):
@@ -43,4 +43,4 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 host, port = sys.argv[1].rsplit(":", 1)
-ThreadingHTTPServer((host, int(port)), Receiver).serve_forever()
+ThreadingHTTPServer((host, int(port)), Endpoint).serve_forever()
