@@ -19,6 +19,9 @@ const (
 
 	// maxIdle is for the time after a response, such as session tickets and the end of the connection.
 	maxIdle = 4 << 10
+
+	// minRead is what a read counts as, at least: a system call takes as long for one byte.
+	minRead = 64
 )
 
 // A meter is a connection that counts and limits what is read of it. One request uses it at a time.
@@ -53,8 +56,11 @@ func (m *meter) Read(to []byte) (int, error) {
 	n, err := m.Conn.Read(to[:min(int64(len(to)), left)])
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.received += int64(n)
-	m.left -= int64(n)
+	if n > 0 {
+		counted := max(int64(n), minRead)
+		m.received += counted
+		m.left -= counted
+	}
 	return n, err
 }
 
