@@ -60,7 +60,12 @@ type call struct {
 	query  url.Values
 	header http.Header
 	body   io.Reader // may be nil
+
+	partial []string // members of the body whose own members are added to those of the resource
 }
+
+// getCall returns a call that reads a resource.
+func getCall(path string) call { return call{method: http.MethodGet, path: path} }
 
 // do sends a call and returns the response, whose body the caller closes. A status other than 2xx
 // is an error: an *atrium.Error if the response is a problem document.

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
@@ -30,6 +32,7 @@ type operation struct {
 
 	idempotent   bool         // accepts --idempotency-key
 	ifMatch      ifMatch      // accepts --if-match
+	resource     string       // path of the resource that keeps what the parts of a document do not set; "" for none
 	confirm      string       // verb of the prompt, followed by the first argument; "" for no prompt. A param can be prompted for instead of y
 	affected     affectedFunc // resource that the call affects; nil for the first argument
 	harmless     harmlessFunc // whether the call needs no prompt in spite of confirm; nil for never
@@ -259,6 +262,9 @@ func (o *operation) build(cmd *cobra.Command, values *arguments) (call, error) {
 			c.query.Set(p.member(), text)
 		default:
 			body.add(p.member(), v)
+			if o.resource != "" && p.parts != nil && !p.whole(cmd) {
+				c.partial = append(c.partial, p.member())
+			}
 		}
 	}
 	if b := body.bytes(); b != nil {
@@ -287,6 +293,11 @@ func (o *operation) flagNames() string {
 // do sends the call and prints the response.
 func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) error {
 	ctx := cmd.Context()
+	if len(call.partial) > 0 {
+		if err := o.complete(ctx, c, &call); err != nil {
+			return err
+		}
+	}
 	if o.ifMatch == requiredIfMatch && call.header.Get("If-Match") == "" {
 		tag, err := currentETag(ctx, c, call.path)
 		if err != nil {
@@ -342,6 +353,48 @@ func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) er
 	return nil
 }
 
+// complete adds to the partial members of a body what the resource has there, without members that are empty. A change then
+// requires that the resource stays as it was read.
+func (o *operation) complete(ctx context.Context, c *client, call *call) error {
+	depth := strings.Count(o.resource, "/")
+	path := "/" + strings.Join(strings.Split(call.path, "/")[1:depth+1], "/")
+	response, err := c.fetch(ctx, getCall(path))
+	if err != nil {
+		return err
+	}
+	var current, body map[string]jsontext.Value
+	if err := json.Unmarshal(response.body, &current, lenientJSON); err != nil {
+		return fmt.Errorf("read response: %w", err)
+	}
+	if err := json.UnmarshalRead(call.body, &body, lenientJSON); err != nil {
+		return err
+	}
+	for _, member := range call.partial {
+		whole := map[string]jsontext.Value{}
+		if v, ok := current[member]; ok {
+			if err := json.Unmarshal(v, &whole, lenientJSON); err != nil {
+				return fmt.Errorf("read %s of the response: %w", member, err)
+			}
+		}
+		if err := json.Unmarshal(body[member], &whole, lenientJSON); err != nil {
+			return err
+		}
+		maps.DeleteFunc(whole, func(_ string, v jsontext.Value) bool { return string(v) == `""` })
+		if body[member], err = json.Marshal(whole); err != nil {
+			return err
+		}
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	call.body = bytes.NewReader(b)
+	if o.ifMatch == requiredIfMatch && call.header.Get("If-Match") == "" {
+		call.header.Set("If-Match", response.header.Get("ETag"))
+	}
+	return nil
+}
+
 // print prints the response of a change or a single resource.
 func (o *operation) print(cmd *cobra.Command, c *client, out *output, body jsontext.Value) error {
 	if out.form == formJSON {
@@ -392,7 +445,7 @@ func (o *operation) printed(cmd *cobra.Command, form string) []column {
 
 // currentETag returns the ETag of the resource at the path.
 func currentETag(ctx context.Context, c *client, path string) (string, error) {
-	response, err := c.fetch(ctx, call{method: http.MethodGet, path: path})
+	response, err := c.fetch(ctx, getCall(path))
 	if err != nil {
 		return "", err
 	}

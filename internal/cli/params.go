@@ -358,6 +358,11 @@ func readInput(cmd *cobra.Command, file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
+// whole reports whether the command line has the whole document.
+func (p *param) whole(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed(p.flag) || cmd.Flags().Changed(p.fileFlag())
+}
+
 // assemble returns a document of the parts on the command line, or nil if there are none.
 func (p *param) assemble(cmd *cobra.Command) (jsontext.Value, error) {
 	var whole, inner object

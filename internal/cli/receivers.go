@@ -96,8 +96,10 @@ secrets-key-file.`,
 			}, receiverParams()),
 		},
 		{
-			use: "update RECEIVER_ID", short: "Change a receiver", method: http.MethodPatch, path: path, ifMatch: requiredIfMatch, layout: layoutDetails,
-			long:    "The flags of --mapping replace the whole mapping, and those of --verification the whole verification.",
+			use: "update RECEIVER_ID", short: "Change a receiver", method: http.MethodPatch, path: path, ifMatch: requiredIfMatch, resource: path, layout: layoutDetails,
+			long: `Only what the flags set is changed: --type '"deal"' keeps the other expressions of the mapping, and --type ''
+restores the default. --mapping and --verification replace the whole.`,
+			example: "  atrium receivers update receiver_… --type '\"deal\"'",
 			columns: receiverDetails, params: slices.Concat([]param{name}, receiverParams()),
 		},
 		{
@@ -139,9 +141,9 @@ secrets-key-file.`,
 			columns: mappedColumns,
 		},
 		{
-			use: "try RECEIVER_ID", short: "Show what would become of a request", method: http.MethodPost, path: path + "/try", layout: layoutDetails,
-			long: `Nothing is stored. --mapping, --verification and --secret-file are tried instead of those of the receiver. The
-flags of --mapping replace the whole mapping.`,
+			use: "try RECEIVER_ID", short: "Show what would become of a request", method: http.MethodPost, path: path + "/try", resource: path, layout: layoutDetails,
+			long: `Nothing is stored. --mapping, --verification and --secret-file are tried instead of those of the receiver.
+--type and other parts of the mapping are tried instead of its own parts.`,
 			example: `  atrium receivers try receiver_… --sample --domain '"acme.example"'
   atrium receivers try receiver_… --request-file sample.json --domain 'body.company.domain'
   atrium receivers try receiver_… --delivery quarantined_… --type '"deal"'`,
