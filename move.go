@@ -13,6 +13,7 @@ type Move struct {
 
 // A MoveRule selects the entries that match all of its fields.
 type MoveRule struct {
+	Source, Type  string // "" matches every entry
 	ClaimedName   string // compared in canonical form; "" matches every entry
 	ClaimedDomain string // compared in canonical form; "" matches every entry
 	Pointer       string // a JSON Pointer (RFC 6901) into the payload; "" matches every entry

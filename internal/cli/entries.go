@@ -126,8 +126,11 @@ func formatMoveCheck(body jsontext.Value) (string, error) {
 // moveRule is the rule of a move. An entry must match all parts.
 var moveRule = param{
 	flag: "rule", kind: document, required: true,
-	usage: "the rule as a JSON `object` with claimedName, claimedDomain or payload (pointer and equals)",
-	parts: entryRuleParts,
+	usage: "the rule as a JSON `object` with source, type, claimedName, claimedDomain or payload (pointer and equals)",
+	parts: slices.Concat([]param{
+		{flag: "source", usage: "match entries from this `source`", check: func(text string) string { return atrium.CheckText(text, 1, atrium.MaxSource) }},
+		{flag: "type", usage: "match entries of this `type`", check: func(text string) string { return atrium.CheckText(text, 1, atrium.MaxType) }},
+	}, entryRuleParts),
 }
 
 // entryRuleParts are the flags of a rule that selects entries.

@@ -27,6 +27,8 @@ func (m move) RuleText() string { return atrium.Shorten(maxSummary, string(m.Rul
 
 // A rule selects entries, and prospects if it has an address.
 type rule struct {
+	Source        string     `json:"source,omitempty"`
+	Type          string     `json:"type,omitempty"`
 	Text          string     `json:"text,omitempty"`
 	TextContains  string     `json:"textContains,omitempty"`
 	Payload       *condition `json:"payload,omitempty"`
@@ -44,6 +46,7 @@ type condition struct {
 // rule returns the rule that fields describe.
 func (f fields) rule() rule {
 	made := rule{
+		Source: f["source"], Type: f["type"],
 		Text: f["text"], TextContains: f["textContains"], ClaimedName: f["claimedName"], ClaimedDomain: f["claimedDomain"],
 		ProspectEmail: f["prospectEmail"],
 	}
@@ -105,7 +108,7 @@ type newMovePage struct {
 }
 
 // moveFields are the fields of the form for moves.
-var moveFields = []string{"to", "from", "claimedName", "claimedDomain", "pointer", "equals"}
+var moveFields = []string{"to", "from", "source", "type", "claimedName", "claimedDomain", "pointer", "equals"}
 
 // newMove asks for a rule, and then shows how many entries it selects.
 func (c *Console) newMove(r *request) error {

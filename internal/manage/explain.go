@@ -69,6 +69,9 @@ func (a *API) chosenSince(ctx context.Context, e *atrium.TimelineEntry) (atrium.
 func explain(e *atrium.TimelineEntry, domain, legacy string, made atrium.Time) (steps []string) {
 	say := func(format string, args ...any) { steps = append(steps, fmt.Sprintf(format, args...)) }
 	chosen := cmp.Or(e.AcknowledgedID, e.AccountID)
+	if receiver, ok := atrium.ParseID[atrium.ReceiverID](e.SubmittedBy); ok {
+		say("%s made the entry: accountId, domain and name are what the expressions of its mapping returned.", receiver)
+	}
 	switch e.Rule {
 	case atrium.RuleAccountID:
 		say("The entry names %s by accountId, which takes precedence over domain and name.", e.Claim.AccountID)

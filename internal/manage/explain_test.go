@@ -47,3 +47,15 @@ func TestExplanationSaysWhetherTheAccountExisted(t *testing.T) {
 		}
 	}
 }
+
+func TestExplanationOfAReceivedEntryNamesTheReceiver(t *testing.T) {
+	const receiver = "receiver_01kjpx722sf2x8m1c3v5b7n9qa"
+	e := atrium.TimelineEntry{Origin: atrium.Origin{Rule: atrium.RuleUnattributed, SubmittedBy: receiver}}
+	if steps := strings.Join(explain(&e, "", "", 0), "\n"); !strings.HasPrefix(steps, receiver+" made the entry") {
+		t.Error(steps)
+	}
+	e.SubmittedBy = "key_01kjpx722sf2x8m1c3v5b7n9qa"
+	if steps := strings.Join(explain(&e, "", "", 0), "\n"); strings.Contains(steps, "mapping") {
+		t.Error(steps)
+	}
+}

@@ -122,6 +122,8 @@ func decodeRule(o *strictjson.Object, rule *atrium.MoveRule) {
 	if len(inner.Names()) == 0 {
 		inner.WholeFault("must have at least one field")
 	}
+	rule.Source, _ = inner.Text("source", strictjson.Optional, checkSource)
+	rule.Type, _ = inner.Text("type", strictjson.Optional, checkType)
 	decodeEntryRule(inner, rule)
 }
 

@@ -259,8 +259,15 @@ func (b *tab) seen(selector string) string {
 	return get[string](b, fmt.Sprintf(`(e => e && e.checkVisibility({opacityProperty: true, visibilityProperty: true}) ? e.innerText : "")(document.querySelector(%q))`, selector))
 }
 
+// misplaced finds the columns of tables whose heading is visible, but not above the first cell.
+const misplaced = `[...document.querySelectorAll("table")].flatMap(t => {
+	const heads = [...t.querySelectorAll("thead tr:last-child > *")], cells = [...(t.querySelector("tbody tr")?.children ?? [])]
+	const left = e => Math.round(e.getBoundingClientRect().left)
+	return heads.filter((h, i) => cells.length === heads.length && h.getBoundingClientRect().width > 1 && t.querySelector("thead").getBoundingClientRect().width > 1 && Math.abs(left(h) - left(cells[i])) > 1).map(h => h.textContent)
+})`
+
 // checkLook fails the test if the page is wider than the window, breaks a time, a number or a name of a table within
-// a word, or has text with too little contrast.
+// a word, has the heading of a column elsewhere than its cells, or has text with too little contrast.
 func (b *tab) checkLook(where string) {
 	b.t.Helper()
 	b.until(`document.getAnimations().every(a => a.playState !== "running")`) // a button fades in
@@ -269,6 +276,9 @@ func (b *tab) checkLook(where string) {
 	}
 	for _, broken := range get[[]string](b, brokenWords) {
 		b.t.Errorf("%s: a line breaks within the word %q", where, broken)
+	}
+	for _, heading := range get[[]string](b, misplaced) {
+		b.t.Errorf("%s: the heading %q is not above its cells", where, heading)
 	}
 	for _, pale := range get[[]string](b, paleTexts) {
 		b.t.Errorf("%s: hard to read: %s", where, pale)

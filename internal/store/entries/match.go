@@ -53,6 +53,7 @@ type matcher struct {
 }
 
 func newMatcher(rule *atrium.MoveRule) (m matcher, err error) {
+	m.filter.Source, m.filter.Type = rule.Source, rule.Type
 	if rule.ClaimedName != "" {
 		m.name = canonical.Name(rule.ClaimedName)
 	}

@@ -189,6 +189,12 @@ func (s *Store) moveWithoutRule(ctx context.Context, c atrium.Change, request at
 // ruleDetail returns a rule for the audit log. Payload values are replaced with their hash.
 func ruleDetail(r *atrium.MoveRule) map[string]any {
 	claims := kernel.Fields{}
+	if r.Source != "" {
+		claims["source"] = r.Source
+	}
+	if r.Type != "" {
+		claims["type"] = r.Type
+	}
 	if r.ClaimedName != "" {
 		claims["claimedName"] = r.ClaimedName
 	}

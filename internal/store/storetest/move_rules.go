@@ -29,6 +29,9 @@ func ruleMatches(t *testing.T, e *env) {
 		e.clock.step(time.Second)
 		entries[name] = e.record(t, sent.claim, payload(sent.payload)).EntryID
 	}
+	for name, origin := range map[string]struct{ source, kind string }{"call": {"phone", "call"}, "text": {"phone", "text"}, "chat": {"web", "text"}} {
+		entries[name] = e.record(t, atrium.Claim{AccountID: from}, func(s *atrium.Submission) { s.Source, s.Type = origin.source, origin.kind }).EntryID
+	}
 	at := func(pointer, equals string) atrium.MoveRule {
 		return atrium.MoveRule{Pointer: pointer, Equals: []byte(equals)}
 	}
@@ -49,6 +52,11 @@ func ruleMatches(t *testing.T, e *env) {
 		{at("/a", "1"), nil},
 		{atrium.MoveRule{ClaimedName: "STRASSE", Pointer: "/a/b", Equals: []byte("1")}, []string{"both"}},
 		{atrium.MoveRule{ClaimedName: "Nobody"}, nil},
+		{atrium.MoveRule{Source: "phone"}, []string{"call", "text"}},
+		{atrium.MoveRule{Type: "text"}, []string{"text", "chat"}},
+		{atrium.MoveRule{Source: "phone", Type: "text"}, []string{"text"}},
+		{atrium.MoveRule{Source: "phone", ClaimedName: "Strasse"}, nil},
+		{atrium.MoveRule{Source: "Phone"}, nil},
 	} {
 		var want []atrium.EntryID
 		for _, name := range c.want {
