@@ -226,6 +226,6 @@ export ATRIUM_SECRETS_KEY_FILE=%[8]s
 %[5]s accounts activity northwind.example --database %[6]s --tenant %[4]s
 %[5]s pages list --database %[6]s --tenant %[4]s --status published
 
-All APIs: http://%[2]s/docs, http://%[2]s/docs/manage and http://%[2]s/docs/content; webhooks: http://%[2]s/docs/events    Stop with Ctrl-C.
+All APIs: http://%[2]s/docs, http://%[2]s/docs/manage and http://%[2]s/docs/content; webhooks: http://%[2]s/docs/events and http://%[2]s/docs/receive    Stop with Ctrl-C.
 
 `

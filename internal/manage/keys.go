@@ -181,7 +181,7 @@ func decodeOrigins(o *strictjson.Object, array []byte) (origins []string) {
 	for _, text := range texts {
 		origin, ok := atrium.ParseOrigin(*text)
 		if !ok {
-			o.Fault("origins", "must be origins: start with https:// and end after the host, in lower case, such as https://www.example.com")
+			o.Fault("origins", "must have only origins: scheme, host and perhaps port, in lower case and without a path, such as https://www.example.com")
 			return nil
 		}
 		origins = append(origins, origin)

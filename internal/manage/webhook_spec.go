@@ -31,7 +31,7 @@ func (a *API) decodeWebhook(o *strictjson.Object, presence strictjson.Presence) 
 	}
 	if texts, ok := decodeSelection(o, "eventTypes", func(text string) string {
 		if !slices.Contains(atrium.EventTypes(), atrium.EventType(text)) {
-			return "must be a type of event"
+			return "must be a type of event: " + eventTypes
 		}
 		return ""
 	}); ok {
@@ -159,3 +159,12 @@ func decodeWebhookHeaders(o *strictjson.Object) []atrium.WebhookSecret {
 	}
 	return []atrium.WebhookSecret{{ID: atrium.NewID[atrium.WebhookSecretID](), Kind: atrium.SecretHeaders, Value: value}}
 }
+
+// eventTypes are all types of events, for an error.
+var eventTypes = func() string {
+	var names []string
+	for _, t := range atrium.EventTypes() {
+		names = append(names, string(t))
+	}
+	return strings.Join(names, ", ")
+}()

@@ -181,7 +181,7 @@ func (k *Keyring) AllowSeal(allow bool) {
 func (k *Keyring) Seal(at Ref, plain []byte) ([]byte, error) {
 	switch {
 	case k == nil:
-		return nil, atrium.Errorf(atrium.CodeConflict, "This server cannot store secrets: its setting secrets-key-file is not set.")
+		return nil, atrium.Errorf(atrium.CodeConflict, "This server cannot store secrets: its setting secrets-key-file is not set. Create the file with atrium secrets add-key, and set it on every server and for commands on the database.")
 	case k.onlyOpens.Load():
 		return nil, atrium.Errorf(atrium.CodeConflict, "This server cannot store secrets: its secrets-key-file lacks a key of stored ones.")
 	}
