@@ -122,6 +122,7 @@ type http2Conn struct {
 	usage *http2Usage
 
 	parts limit.Parts   // of the reader
+	block int           // bytes of the header block so far
 	wire  recordCounter // below TLS
 }
 
@@ -135,8 +136,15 @@ type uncounted struct{}
 
 func (uncounted) AllowRecords() {}
 
-// usualContent is the content in bytes from which a DATA frame is not small.
-const usualContent = 256
+const (
+	// usualContent is the content in bytes from which a DATA frame is not small.
+	usualContent = 256
+
+	// Decoding a header block takes longer than other bytes (RFC 7541), and net/http decodes one that is too large, too. What exceeds
+	// usualHeaders counts as a small part for each headersPart bytes.
+	usualHeaders = 4 << 10
+	headersPart  = 128
+)
 
 func (c *http2Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
@@ -161,9 +169,15 @@ func (c *http2Conn) Read(b []byte) (int, error) {
 // received counts a frame of the client. Its error closes the connection.
 func (c *http2Conn) received(f frame) error {
 	switch {
-	case f.kind == typeHeaders:
-		c.parts.Allow()
-		c.wire.AllowRecords()
+	case f.kind == typeHeaders, f.kind == typeContinuation:
+		if f.kind == typeHeaders {
+			c.parts.Allow()
+			c.wire.AllowRecords()
+			c.block = 0
+		}
+		before := max(c.block, usualHeaders)
+		c.block += f.length
+		c.parts.Add(max(0, c.block-before) / headersPart)
 	case f.kind == typeData && f.content() < usualContent:
 		c.parts.Add(1)
 	}

@@ -128,6 +128,9 @@ func TestManySmallHTTP2FramesPause(t *testing.T) {
 		small   = "\x00\x00\x01\x00\x00\x00\x00\x00\x01x"
 		pause   = 4 * time.Millisecond
 	)
+	block := func(stream byte, kindAndFlags string, length int) string {
+		return string([]byte{0, byte(length >> 8), byte(length)}) + kindAndFlags + string([]byte{0, 0, 0, stream}) + strings.Repeat("\x82", length)
+	}
 	large := "\x00\x01\x00\x00\x00\x00\x00\x00\x01" + strings.Repeat("x", 256)
 	for _, c := range []struct {
 		name, sent string
@@ -137,17 +140,17 @@ func TestManySmallHTTP2FramesPause(t *testing.T) {
 		{"more", headers + strings.Repeat(small, 16+10*16), 10 * pause},
 		{"between large ones", headers + strings.Repeat(small+large, 16+10*16), 10 * pause},
 		{"large ones", headers + strings.Repeat(large, 1000), 0},
+		{"usual headers", block(1, "\x01\x04", 4096) + large, 0},
+		{"large headers", block(1, "\x01\x04", 16_384) + block(3, "\x01\x04", 16_384) + large, 2 * 5 * pause},
+		{"headers in parts", block(1, "\x01\x00", 4096) + block(1, "\x09\x00", 4096) + block(1, "\x09\x04", 4096) + large, 3 * pause},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			limits := &http2Limits{streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 10}), unread: limit.NewQuota[netip.Addr](1 << 30)}
 			client, server := net.Pipe()
-			conn := &http2Conn{Conn: server, wire: uncounted{}, done: make(chan struct{}), usage: newHTTP2Usage(limits, &net.TCPAddr{})}
-			go func() {
-				_, _ = io.WriteString(client, c.sent)
-				_ = client.Close()
-			}()
+			conn := &http2Conn{Conn: server, timeout: time.Hour, wire: uncounted{}, done: make(chan struct{}), usage: newHTTP2Usage(limits, &net.TCPAddr{})}
+			go func() { _, _ = io.WriteString(client, c.sent) }()
 			began := time.Now()
-			if n, err := io.Copy(io.Discard, conn); err != nil || int(n) != len(c.sent) {
+			if n, err := io.CopyN(io.Discard, conn, int64(len(c.sent))); err != nil {
 				t.Errorf("%s: read %d bytes: %v", c.name, n, err)
 			}
 			if took := time.Since(began); took != c.want {

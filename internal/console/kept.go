@@ -61,5 +61,7 @@ func (k *keeper) encoded() string {
 	return base64.StdEncoding.EncodeToString(k.content)
 }
 
-// decoded returns the file that encoded returned.
-func decoded(content io.Reader) io.Reader { return base64.NewDecoder(base64.StdEncoding, content) }
+// decoded returns the file that encoded returned. Of anything longer, it returns a part.
+func decoded(content io.Reader) io.Reader {
+	return base64.NewDecoder(base64.StdEncoding, io.LimitReader(content, int64(base64.StdEncoding.EncodedLen(maxKept))))
+}

@@ -86,3 +86,13 @@ func TestASmallFileIsChosenOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestOfALongerFileThanIsKeptOnlyAPartIsRead(t *testing.T) {
+	long := strings.NewReader(strings.Repeat("\n", 10*maxKept))
+	if _, err := io.Copy(io.Discard, decoded(long)); err != nil {
+		t.Error(err)
+	}
+	if read := 10*maxKept - long.Len(); read > 2*maxKept {
+		t.Errorf("read %d bytes", read)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A Listener limits the connections that are open at once, in all and per client. It closes
@@ -101,7 +102,8 @@ type conn struct {
 	once  sync.Once
 	leave func()
 
-	arrived  atomic.Bool  // data, since the last call of Arrived
+	arrived  atomic.Bool  // data, since the last call of Waited
+	waited   atomic.Bool  // a read, since then
 	received atomic.Int64 // bytes
 	allowed  atomic.Bool  // AllowRecords was called since the last read
 
@@ -130,14 +132,21 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// Read records for Arrived that data has arrived. It ignores reads of one byte: net/http makes one
-// in the background during each request, to detect that the client has closed the connection. The
-// next request of a client that waits for its response is read in larger pieces.
+// minWait is the duration from which a read has waited for the client. One that finds data takes 1 to 2 µs.
+const minWait = 10 * time.Microsecond
+
+// Read records for Waited whether it has waited for the client, and whether data has arrived. net/http also reads in the
+// background during each request, to detect that the client has closed the connection: so a client that waits for its
+// response is noticed even if its next request comes immediately.
 //
 // It pauses if the client sends many small TLS records.
 func (c *conn) Read(b []byte) (int, error) {
+	began := time.Now()
 	n, err := c.Conn.Read(b)
-	if n > 0 && len(b) > 1 {
+	if time.Since(began) >= minWait {
+		c.waited.Store(true)
+	}
+	if n > 0 {
 		c.arrived.Store(true)
 	}
 	c.received.Add(int64(n))
@@ -157,5 +166,8 @@ func (c *conn) AllowRecords() { c.allowed.Store(true) }
 // Received returns how many bytes have been read.
 func (c *conn) Received() int64 { return c.received.Load() }
 
-// Arrived reports whether data has arrived since the last call.
-func (c *conn) Arrived() bool { return c.arrived.Swap(false) }
+// Waited reports whether data has arrived since the last call, and a read has waited for the client.
+func (c *conn) Waited() bool {
+	arrived, waited := c.arrived.Swap(false), c.waited.Swap(false)
+	return arrived && waited
+}

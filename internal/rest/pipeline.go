@@ -18,8 +18,8 @@ const pipelinePause = time.Millisecond
 
 // An arrivals is a connection that records what arrives: that of a *limit.Listener.
 type arrivals interface {
-	// Arrived reports whether data has arrived since the last call.
-	Arrived() bool
+	// Waited reports whether data has arrived since the last call, and a read has waited for the client.
+	Waited() bool
 
 	// Received returns how many bytes have been read.
 	Received() int64
@@ -48,13 +48,15 @@ func pauseBusy(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(arrivalsKey{}).(arrivals); ok && r.ProtoMajor == 1 {
 			c.AllowRecords()
-			if !c.Arrived() {
+			if !c.Waited() {
 				time.Sleep(pipelinePause)
 			}
 			if r.ContentLength < 0 {
 				body := &chunkedBody{ReadCloser: r.Body, conn: c, before: c.Received()}
 				r.Body = body
-				defer body.readRest(w, r)
+				next.ServeHTTP(w, r)
+				body.readRest(w, r)
+				return
 			}
 		}
 		next.ServeHTTP(w, r)
@@ -78,13 +80,14 @@ type chunkedBody struct {
 	paused  int64 // number of pauses
 }
 
-// maxUnread is how much of a body net/http reads after a handler that has not, so that the connection can
-// be used again.
-const maxUnread = 256 << 10
+// maxUnread is how much of a body is read after a handler that has not. net/http reads some of it without pauses, so
+// that the client gets the response before the connection is closed.
+const maxUnread = 1 << 20
 
-// readRest does so, with pauses, if net/http would.
+// readRest sends the response, and then reads the rest of the body with pauses.
 func (b *chunkedBody) readRest(w http.ResponseWriter, r *http.Request) {
-	if w.Header().Get("Connection") != "close" && r.Header.Get("Expect") == "" {
+	if r.Header.Get("Expect") == "" {
+		_ = http.NewResponseController(w).Flush()
 		_, _ = io.CopyN(io.Discard, b, maxUnread)
 	}
 }

@@ -50,12 +50,14 @@ func TestPipelinedRequestsPause(t *testing.T) {
 		name    string
 		tls     bool
 		request string
-		waits   bool          // the client reads each response before it sends the next request
+		waits   bool          // the client reads each response before it sends the next request, at least 10 µs later
 		want    time.Duration // for all requests
 	}{
-		{"a client that waits", false, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", true, 0},
-		{"with bodies", false, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody", true, 0},
-		{"over TLS", true, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", true, 0},
+		{"a client that waits", false, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", true, requests * 10 * time.Microsecond},
+		{"with bodies", false, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody", true, requests * 10 * time.Microsecond},
+		{"over TLS", true, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", true, requests * 10 * time.Microsecond},
+		{"pipelined, larger than a buffer", false, "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 5000) + "\r\n\r\n", false, (requests - 1) * time.Millisecond},
+		{"pipelined over TLS, larger than a buffer", true, "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 5000) + "\r\n\r\n", false, (requests - 1) * time.Millisecond},
 		{"pipelined", false, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", false, (requests - 1) * time.Millisecond},
 		{"pipelined with bodies", false, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody", false, (requests - 1) * time.Millisecond},
 		{"pipelined over TLS", true, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", false, (requests - 1) * time.Millisecond},
@@ -95,10 +97,13 @@ func TestPipelinedRequestsPause(t *testing.T) {
 				begin := time.Now()
 				if c.waits {
 					for range requests {
+						time.Sleep(10 * time.Microsecond)
 						_, _ = io.WriteString(conn, c.request)
 						answered()
 					}
 				} else {
+					time.Sleep(10 * time.Microsecond)
+					begin = time.Now()
 					go func() { _, _ = io.WriteString(conn, strings.Repeat(c.request, requests)) }()
 					for range requests {
 						answered()
