@@ -45,7 +45,7 @@ type target struct {
 
 // serverSettings are settings of a server that also apply to operations on the database, or that say where
 // the server is. They can be set in the environment or the settings file.
-var serverSettings = []string{"max-body", "batch-max-body", "keep-versions", "addr", "public-url", "tls-cert", "tls-key", "secrets-key-file", "webhook-allow"}
+var serverSettings = []string{"max-body", "batch-max-body", "keep-versions", "addr", "console-addr", "public-url", "tls-cert", "tls-key", "secrets-key-file", "webhook-allow"}
 
 // targetFlags adds the flags that select the target.
 func targetFlags(flags *pflag.FlagSet) *target {
