@@ -214,10 +214,12 @@ func (a *App) secureServer(settings config.Config, limits http2Limits) {
 	}, limits)
 }
 
-// ReloadCertificate reloads the certificate and its key, if there are any. It logs and
-// ignores an invalid pair.
+// ReloadCertificate reloads the certificate and its key. It logs and ignores an invalid pair. Without
+// TLS, it only logs that there is nothing to reload.
 func (a *App) ReloadCertificate() {
-	if a.certificate != nil {
-		a.certificate.reload()
+	if a.certificate == nil {
+		a.log.Info("no certificate to reload: TLS is off")
+		return
 	}
+	a.certificate.reload()
 }

@@ -33,7 +33,7 @@ const (
 )
 
 // Main runs a command line and returns its exit code. SIGINT and SIGTERM end the command
-// gracefully, as does SIGHUP except for servers. A second signal ends it immediately.
+// gracefully, as does SIGHUP except for atrium serve. A second signal ends it immediately.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := notifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -128,7 +128,7 @@ To try it, run: atrium demo`,
 	root.SetVersionTemplate("atrium {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd.Name() != "serve" && cmd.Name() != "demo" { // which handle SIGHUP themselves
+		if cmd.Name() != "serve" { // for which SIGHUP is a reload
 			cancelOnHangup(cmd)
 		}
 		return checkVariables(cmd)

@@ -75,7 +75,7 @@ func newServe() *cobra.Command {
 		Long: `Serve the API until SIGINT or SIGTERM. Pending migrations are applied first.
 
 On a signal, the server becomes not ready, finishes the requests that it has accepted, and
-exits within 8 seconds. A second signal ends it immediately.`,
+exits within 8 seconds. A second signal ends it immediately. SIGHUP reloads the TLS certificate.`,
 		Example: `  atrium serve
   atrium serve --addr 0.0.0.0:8080 --database sqlite:/var/lib/atrium/atrium.db
   atrium serve --config /etc/atrium.yaml --metrics-addr 127.0.0.1:9090`,
@@ -88,7 +88,14 @@ exits within 8 seconds. A second signal ends it immediately.`,
 			logFailure(telemetry.NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel), cmd.ErrOrStderr(), settings, err)
 			return err
 		}
-		return serve(cmd.Context(), settings, origins, loadingFindings(loader), cmd.ErrOrStderr(), func(*app.App, *store.Store) error {
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP) // never stopped: a reload must not end a server that starts or stops, either
+		return serve(cmd.Context(), settings, origins, loadingFindings(loader), cmd.ErrOrStderr(), func(a *app.App, _ *store.Store) error {
+			go func() {
+				for range hangups {
+					a.ReloadCertificate()
+				}
+			}()
 			return nil
 		})
 	})
@@ -183,7 +190,6 @@ func serve(
 		return errors.Join(err, a.Close(ctx))
 	}
 	defer limitMemory(c, a.OpenConnections)()
-	defer onHangup(c, a.ReloadCertificate)()
 	err = a.Run(ctx)
 	if errors.Is(err, store.ErrNewer) {
 		return permanent{err}
@@ -202,31 +208,6 @@ func logFailure(log *slog.Logger, stderr io.Writer, c config.Config, err error) 
 	}
 	for _, err := range separate(err) {
 		log.Error("the server failed", "error", explain(err))
-	}
-}
-
-// onHangup calls f on every SIGHUP until stop is called, if TLS is configured. Without TLS there is
-// nothing to reload, and SIGHUP keeps its default effect.
-func onHangup(c config.Config, f func()) (stop func()) {
-	if c.TLSCert == "" {
-		return func() {}
-	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP)
-	done := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-signals:
-				f()
-			case <-done:
-				return
-			}
-		}
-	}()
-	return func() {
-		signal.Stop(signals)
-		close(done)
 	}
 }
 

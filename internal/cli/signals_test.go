@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -164,5 +165,66 @@ func address(t *testing.T, log io.Reader) string {
 		if err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
+	}
+}
+
+// A supervisor's reload keeps a server running also without a certificate to reload.
+func TestHangupKeepsServerWithoutTLSRunning(t *testing.T) {
+	receiveHangups(t)
+	server, _ := startCommand(t, t.TempDir(), "serve", "--addr", "127.0.0.1:0")
+	server.Stderr = nil
+	log, err := server.StderrPipe()
+	if err != nil || server.Start() != nil {
+		t.Fatal(err)
+	}
+	hung := time.AfterFunc(waitTimeout, func() { _ = server.Process.Kill() })
+	defer hung.Stop()
+	lines := bufio.NewScanner(log)
+	waitLog := func(text string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), text) {
+				return
+			}
+		}
+		t.Fatalf("the server ended without logging %q", text)
+	}
+	waitLog("msg=serving")
+	for range 2 {
+		if err := server.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		waitLog("no certificate to reload")
+	}
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	waitLog("msg=stopped")
+	if err := server.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The demo belongs to a terminal, whose end is a SIGHUP.
+func TestHangupEndsDemo(t *testing.T) {
+	receiveHangups(t)
+	demo, stderr := startCommand(t, t.TempDir(), "demo", "--addr", "127.0.0.1:0")
+	out, err := demo.StdoutPipe()
+	if err != nil || demo.Start() != nil {
+		t.Fatal(err)
+	}
+	hung := time.AfterFunc(waitTimeout, func() { _ = demo.Process.Kill() })
+	defer hung.Stop()
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // printed once it serves
+		t.Fatal(err, stderr)
+	}
+	if err := demo.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		t.Fatal(err)
+	}
+	if err := demo.Wait(); err != nil {
+		t.Errorf("%v: %s", err, stderr)
 	}
 }
