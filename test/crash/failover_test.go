@@ -58,7 +58,7 @@ func newPair(t *testing.T) *pair {
 
 // former returns the database on the original primary.
 func (p *pair) former() *database {
-	return &database{url: fmt.Sprintf("postgres://atrium@127.0.0.1:%d/test1?sslmode=disable", p.primary.Port())}
+	return &database{url: p.primary.URL("test1")}
 }
 
 // waits reports whether commits wait for the standby and it is streaming.

@@ -78,7 +78,13 @@ func buildNext(t *testing.T) nodes.Binary {
 }
 
 // commands returns the sh blocks in a section of a page of the documentation, in their order.
-func commands(t *testing.T, page, section string) (blocks []string) {
+func commands(t *testing.T, page, section string) []string {
+	t.Helper()
+	return blocks(t, page, section, "sh")
+}
+
+// blocks returns the blocks in a language in a section of a page of the documentation, in their order.
+func blocks(t *testing.T, page, section, language string) (blocks []string) {
 	t.Helper()
 	inside := false
 	var open []string
@@ -90,7 +96,7 @@ func commands(t *testing.T, page, section string) (blocks []string) {
 		case fence == "" && strings.HasPrefix(line, "```"):
 			fence, open = strings.TrimSpace(line), nil
 		case strings.HasPrefix(line, "```"):
-			if inside && fence == "```sh" {
+			if inside && fence == "```"+language {
 				blocks = append(blocks, strings.Join(open, ""))
 			}
 			fence = ""
@@ -99,7 +105,7 @@ func commands(t *testing.T, page, section string) (blocks []string) {
 		}
 	}
 	if len(blocks) == 0 {
-		t.Fatalf("%s has no commands under %q", page, section)
+		t.Fatalf("%s has no blocks under %q", page, section)
 	}
 	return blocks
 }
@@ -107,18 +113,28 @@ func commands(t *testing.T, page, section string) (blocks []string) {
 // An operator follows the documentation: the commands run in a directory, with the settings of the server.
 type operator struct {
 	dir, database string
-	binary        nodes.Binary // that is installed
-	bin           string       // of PostgreSQL's programs
-	restored      string       // the URL of the database that a dump is restored into
+	binary        nodes.Binary           // that is installed
+	postgres      *postgrestest.Operator // nil with SQLite
+}
+
+// newOperator returns the operator of a PostgreSQL database, whose role is that of the documentation.
+func newOperator(t *testing.T, installed nodes.Binary) *operator {
+	t.Helper()
+	postgres := postgrestest.Start(t).NewOperator(t)
+	database := postgres.NewDatabase(t, blocks(t, "scaling.md", "PostgreSQL", "sql")[0])
+	return &operator{dir: t.TempDir(), database: database, binary: installed, postgres: postgres}
 }
 
 // follow runs the commands and returns their output. The error has the output, too.
 func (o *operator) follow(t *testing.T, script string) (string, error) {
 	t.Helper()
-	script = strings.ReplaceAll(script, "postgres://atrium@db.internal/restored", o.restored)
+	script = "PATH=" + filepath.Dir(string(o.binary)) + ":$PATH\n" + script
 	cmd := exec.Command("sh", "-eu", "-c", script)
+	if o.postgres != nil {
+		cmd = o.postgres.Command(script)
+	}
 	cmd.Dir = o.dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(string(o.binary))+":"+o.bin+":"+os.Getenv("PATH"), "ATRIUM_DATABASE="+o.database)
+	cmd.Env = append(cmd.Environ(), "ATRIUM_DATABASE="+o.database)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%s: %w\n%s", script, err, out)
@@ -224,8 +240,7 @@ func testUpgradeOnSQLite(t *testing.T, previous, this nodes.Binary) {
 
 func testUpgradeOnPostgreSQL(t *testing.T, previous, this nodes.Binary) {
 	before, upgrade, back := commands(t, "upgrade.md", "Before"), commands(t, "upgrade.md", "PostgreSQL"), commands(t, "upgrade.md", "Back to the previous release on PostgreSQL")
-	cluster := postgrestest.Shared(t)
-	o := &operator{dir: t.TempDir(), database: cluster.NewDatabase(t), binary: previous, bin: cluster.Bin(), restored: cluster.URL("restored")}
+	o := newOperator(t, previous)
 	old := server{t, previous.Start(t, o.database)}
 	f := newSite(t, old, previous, o.database)
 	responses := f.snapshot(old)
@@ -263,7 +278,7 @@ func testUpgradeOnPostgreSQL(t *testing.T, previous, this nodes.Binary) {
 	refuses(t, previous, o.database, 1, 2)
 	o.binary = previous
 	o.must(t, back[0])
-	o.database = o.restored
+	o.database = o.postgres.URL("restored")
 	old = server{t, previous.Start(t, o.database)}
 	f.wantWithout(old, responses, entry)
 	o.verifyAudit(t, f)
@@ -272,8 +287,7 @@ func testUpgradeOnPostgreSQL(t *testing.T, previous, this nodes.Binary) {
 // Nodes of this release can be replaced by those of the next one, and back, until the upgrade is finished.
 func testRollingUpgrade(t *testing.T, this, next nodes.Binary) {
 	upgrade := commands(t, "upgrade.md", "PostgreSQL")
-	cluster := postgrestest.Shared(t)
-	o := &operator{dir: t.TempDir(), database: cluster.NewDatabase(t), binary: this, bin: cluster.Bin()}
+	o := newOperator(t, this)
 	first := server{t, this.Start(t, o.database)}
 	second := server{t, this.Start(t, o.database)}
 	f := newSite(t, first, this, o.database)
@@ -313,8 +327,7 @@ func testRollingUpgrade(t *testing.T, this, next nodes.Binary) {
 
 // A release cannot be skipped by not finishing an upgrade.
 func testUnfinishedUpgrade(t *testing.T, this, next nodes.Binary) {
-	cluster := postgrestest.Shared(t)
-	o := &operator{dir: t.TempDir(), database: cluster.NewDatabase(t), binary: this, bin: cluster.Bin()}
+	o := newOperator(t, this)
 	o.must(t, "atrium migrate")
 	// As after an upgrade from the previous release, which has not set the mark.
 	o.must(t, `psql --quiet "$ATRIUM_DATABASE" --command "DELETE FROM settings WHERE name = 'finished'"`)

@@ -19,7 +19,7 @@ import (
 
 const (
 	oldest    = 15 // oldest supported major version of PostgreSQL
-	superuser = "atrium"
+	superuser = "postgres"
 )
 
 // start creates the files of a server and starts it. With a primary, it copies the primary's files;
