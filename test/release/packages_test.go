@@ -340,17 +340,20 @@ const lifeOfAPackage = `
 as_atrium='setpriv --reuid atrium --regid atrium --clear-groups env ATRIUM_CONFIG=/etc/atrium/atrium.yaml atrium'
 
 install_version old
-[ "$(stat -c %U:%a /etc/atrium /etc/atrium/atrium.yaml /var/lib/atrium /var/backups/atrium /usr/bin/atrium | tr '\n' ' ')" = \
-  'atrium:700 atrium:600 atrium:700 atrium:700 root:755 ' ]
-systemd-analyze verify --man=no atrium.service atrium-backup.service atrium-backup.timer
+[ "$(stat -c %U:%a /etc/atrium /etc/atrium/atrium.yaml /var/lib/atrium /var/backups/atrium /var/backups/atrium-audit /usr/bin/atrium | tr '\n' ' ')" = \
+  'atrium:700 atrium:600 atrium:700 atrium:700 atrium:700 root:755 ' ]
+systemd-analyze verify --man=no atrium.service atrium-backup.service atrium-backup.timer atrium-audit.service atrium-audit.timer
 [ -s /usr/share/man/man1/atrium.1 ]
 [ -s /usr/share/doc/atrium/copyright ]
+setpriv --reuid atrium --regid atrium --clear-groups cat /usr/share/doc/atrium/licenses/*/*/*/LICENSE* >/dev/null
 bash -c '. /usr/share/bash-completion/completions/atrium'
 cd /
 $as_atrium serve & server=$!
 until $as_atrium health; do sleep 0.1; done
 $as_atrium tenants create --name first
 $as_atrium backup /var/backups/atrium/
+$as_atrium-audit-export /var/backups/atrium-audit
+[ -s /var/backups/atrium-audit/*/heads ]
 kill $server
 wait $server
 

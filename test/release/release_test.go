@@ -103,6 +103,18 @@ func TestRelease(t *testing.T) {
 			t.Error("man/atrium.1 has no synopsis")
 		}
 	})
+	t.Run("has an archive with what an operator installs", func(t *testing.T) {
+		dir := t.TempDir()
+		run(t, dir, nil, "tar", "-xf", filepath.Join(dist, name+".tar.gz"))
+		for file, mode := range map[string]fs.FileMode{
+			"atrium": 0o755, "atrium-audit-export": 0o755, "systemd/atrium.service": 0o644, "systemd/atrium-audit.timer": 0o644,
+			"prometheus/alerts.yaml": 0o644, "grafana/atrium.json": 0o644, "man/atrium.1": 0o644, "licenses": fs.ModeDir | 0o755,
+		} {
+			if info, err := os.Stat(filepath.Join(dir, name, file)); err != nil || info.Mode() != mode {
+				t.Errorf("%s: %v, %v", file, info, err)
+			}
+		}
+	})
 	t.Run("has an image that serves as an unprivileged user", func(t *testing.T) { testImage(t, dist) })
 	t.Run("has a deb package", func(t *testing.T) {
 		testPackage(t, dist, "deb", `
@@ -120,6 +132,10 @@ install_version() { rpm -U --nodeps "$packages/$1.rpm"; } # rpm does not know th
 remove() { rpm -e atrium; }
 purge() { true; } # rpm has no other removal
 `)
+		times := run(t, dist, nil, "rpm", "--query", "--package", "--queryformat", `[%{FILEMTIMES}\n]`, name+".rpm")
+		if all := strings.Fields(times); len(slices.Compact(all)) != 1 {
+			t.Errorf("its files have different times, so that another build has others: %s", times)
+		}
 	})
 	t.Run("has the license of every module in the binary", func(t *testing.T) {
 		for _, path := range paths(info) {
