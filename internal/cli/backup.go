@@ -17,6 +17,9 @@ import (
 	"atrium/internal/config"
 )
 
+// minKeep is the minimum of --keep: all backups of this time are kept.
+const minKeep = 24 * time.Hour
+
 func newBackup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
@@ -31,17 +34,30 @@ The backup contains everything in the database, including the hashes of keys and
 cursor key. Only its owner can read it; keep it that way. Secrets of webhooks are in it
 encrypted, without the keys in secrets-key-file: keep a copy of that file elsewhere.
 
+With --keep and a directory, the command first deletes earlier backups there that it has
+named. It keeps those of the last 24 hours, and the newest of each day (UTC) for the given
+time, which ends with the newest backup: while backups fail, no day loses its last one.
+
 A backup or restore that is killed can leave a hidden file whose name ends with .partial.
 You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
 		Example: `  atrium backup /var/backups/atrium.db --database sqlite:/var/lib/atrium/atrium.db
-  atrium backup /var/backups/ --rate 20MiB`,
+  atrium backup /var/backups/ --rate 20MiB
+  atrium backup /var/backups/ --keep 14d`,
 		Args: cobra.ExactArgs(1),
 	}
 	database, out := databaseFlag(cmd), outputFlag(cmd)
 	rate := rateFlag(cmd)
-	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+	addDuration(cmd.Flags(), "keep", 0, "before the backup, delete earlier ones: keep those of a day, and one of each day for this `duration`, such as 14d")
+	cmd.RunE = run(func(cmd *cobra.Command, args []string) (err error) {
 		if args[0] == "-" {
 			return usageError{errors.New("FILE must be a file: a backup cannot be written to stdout")}
+		}
+		keep, err := cmd.Flags().GetDuration("keep")
+		if err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("keep") && keep < minKeep {
+			return usageError{fmt.Errorf("--keep must be at least %s", formatDuration(minKeep))}
 		}
 		if err := requireLocal(cmd); err != nil {
 			return err
@@ -58,6 +74,9 @@ You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
 			return err
 		}
 		file := backupFile(args[0], path, time.Now())
+		if keep > 0 && file == args[0] {
+			return usageError{errors.New("--keep needs a directory: the names of the backups say when they were made")}
+		}
 		if _, err := os.Stat(filepath.Dir(file)); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("directory %s does not exist", filepath.Dir(file))
 		}
@@ -66,6 +85,11 @@ You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
 			return err
 		}
 		defer func() { _ = s.Close() }()
+		if keep > 0 {
+			// First, because the space may be needed. A backup is better than none if it fails.
+			pruned := backup.Prune(filepath.Dir(file), path, time.Now(), keep)
+			defer func() { err = errors.Join(err, pruned) }()
+		}
 		start := time.Now()
 		var manifest backup.Manifest
 		err = withProgress(cmd, "copied", backup.Options{Rate: int64(*rate), Version: version()},
@@ -96,8 +120,7 @@ func backupFile(argument, database string, now time.Time) string {
 	if !strings.HasSuffix(argument, string(filepath.Separator)) && (err != nil || !info.IsDir()) {
 		return argument
 	}
-	name := strings.TrimSuffix(filepath.Base(database), filepath.Ext(database))
-	return filepath.Join(argument, name+now.UTC().Format("-2006-01-02T150405Z")+".db")
+	return filepath.Join(argument, backup.Name(database, now))
 }
 
 func newRestore() *cobra.Command {
