@@ -314,3 +314,21 @@ func TestMetricsHaveTheLastSuccessOfEachJob(t *testing.T) {
 		t.Errorf("the last success was at %s, and is %s without a database", before, after)
 	}
 }
+
+func TestEachJobIsInTheRunbook(t *testing.T) {
+	b, err := os.ReadFile("../../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(b), "\n### AtriumJobLate\n")
+	section, _, _ = strings.Cut(section, "\n### ")
+	jobs := regexp.MustCompile(`\natrium_job_last_success_timestamp_seconds\{name="(.+)"\}`).FindAllStringSubmatch(start(t).scrape(t), -1)
+	if len(jobs) < 20 {
+		t.Errorf("found %d jobs", len(jobs))
+	}
+	for _, job := range jobs {
+		if !regexp.MustCompile("(?m)^\\| .*`" + job[1] + "`.* \\| ").MatchString(section) {
+			t.Errorf("docs/observability.md does not say what follows if the job %s is late", job[1])
+		}
+	}
+}
