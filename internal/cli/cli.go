@@ -46,8 +46,11 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	for _, err := range separate(err) {
-		fmt.Fprintf(stderr, "atrium: %s\n", printableLines(explain(err)))
+	onStderr := errors.As(err, new(logged))
+	if !onStderr {
+		for _, err := range separate(err) {
+			fmt.Fprintf(stderr, "atrium: %s\n", printableLines(explain(err)))
+		}
 	}
 	if lasts := (permanent{}); errors.As(err, &lasts) {
 		return exitUsage
@@ -55,7 +58,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if failed := (failure{}); errors.As(err, &failed) {
 		return exitFailure
 	}
-	fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
+	if !onStderr {
+		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
+	}
 	return exitUsage
 }
 
@@ -94,6 +99,11 @@ func (f failure) Unwrap() error { return f.error }
 type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
+
+// A logged error is in the log of a server, on stderr.
+type logged struct{ error }
+
+func (l logged) Unwrap() error { return l.error }
 
 // run wraps the errors of a command in failure, except usage errors.
 func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {

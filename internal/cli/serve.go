@@ -85,8 +85,7 @@ exits within 8 seconds. A second signal ends it immediately. SIGHUP reloads the 
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, origins, err := load()
 		if err = errors.Join(err, misspelledTarget(cmd)); err != nil {
-			logFailure(telemetry.NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel), cmd.ErrOrStderr(), settings, err)
-			return err
+			return logFailure(telemetry.NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel), cmd.ErrOrStderr(), settings, err)
 		}
 		hangups := make(chan os.Signal, 1)
 		signal.Notify(hangups, syscall.SIGHUP) // never stopped: a reload must not end a server that starts or stops, either
@@ -135,7 +134,7 @@ func serve(
 	logWriter := telemetry.NewLogWriter(stderr)
 	defer func() { _ = logWriter.Close() }()
 	log := telemetry.NewLogger(logWriter, c.LogFormat, c.LogLevel)
-	defer func() { logFailure(log, stderr, c, err) }()
+	defer func() { err = logFailure(log, stderr, c, err) }()
 	var warnings []string
 	for _, f := range loading {
 		warnings = append(warnings, f.Found)
@@ -201,14 +200,15 @@ func serve(
 }
 
 // logFailure logs why a server ends, if the log is for programs: what reads JSON lines does not understand
-// the message of the command.
-func logFailure(log *slog.Logger, stderr io.Writer, c config.Config, err error) {
+// the message of the command, which is then not printed.
+func logFailure(log *slog.Logger, stderr io.Writer, c config.Config, err error) error {
 	if err == nil || telemetry.WritesText(stderr, c.LogFormat) {
-		return
+		return err
 	}
 	for _, err := range separate(err) {
 		log.Error("the server failed", "error", explain(err))
 	}
+	return logged{err}
 }
 
 func newConfig() *cobra.Command {
