@@ -75,6 +75,7 @@ type Match struct {
 	CreatedAt     Time       // of an entry, or when a delivery was received
 	Source        string     // of an entry
 	Type          string     // of an entry
+	Name, Email   *string    // of a prospect; nil for none
 }
 
 // A PersonExport counts what an export of a person contained.

@@ -50,6 +50,13 @@ func looksLikeEmail(s string) bool {
 	return isHostIn(s[at+1:], isLetter)
 }
 
+// IsEmail reports whether s, without surrounding white space, has the parts of an e-mail address: exactly one @ between a
+// local part and a domain with a dot. Many texts that no mail server takes have them as well.
+func IsEmail(s string) bool {
+	local, domain, _ := strings.Cut(strings.TrimSpace(s), "@")
+	return local != "" && !strings.ContainsFunc(local, unicode.IsSpace) && isHostIn(domain, isLetter)
+}
+
 // looksLikeDomain reports whether s is a lower-case ASCII host name without a leading www.
 func looksLikeDomain(s string) bool {
 	return isHostIn(s, isLowerASCII) && (!strings.HasPrefix(s, "www.") || strings.Count(s, ".") == 1)

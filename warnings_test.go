@@ -37,6 +37,18 @@ func TestUsualValuesCauseNoWarning(t *testing.T) {
 	}
 }
 
+func TestAnEmailAddressHasOneAtAndADomain(t *testing.T) {
+	for text, want := range map[string]bool{
+		"jane@acme.example": true, " Jane.Roe+x@mail.acme.example\n": true, "jürgen@bücher.example": true, `"jane"@acme.example`: true,
+		"": false, "jane": false, "jane@": false, "@acme.example": false, "jane@acme": false, "jane@acme.": false, "jane@@acme.example": false,
+		"jane@acme.example@acme.example": false, "jane roe@acme.example": false, "jane@acme.example, kim@acme.example": false, "jane@ acme.example": false,
+	} {
+		if got := atrium.IsEmail(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
 func TestSuspiciousValuesCauseOneWarning(t *testing.T) {
 	for where, texts := range map[string][]string{
 		"/email": {

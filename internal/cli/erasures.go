@@ -22,7 +22,7 @@ var erasureColumns = []column{
 // matchColumns are the columns of what --check lists: entries, prospects and deliveries in quarantine.
 var matchColumns = []column{
 	{"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"}, {"RECORDED", "createdAt"}, {"SOURCE", "source"}, {"TYPE", "type"},
-	{"PROSPECT", "prospectId"}, {"DELIVERY", "quarantinedId"}, {"RECEIVER", "receiverId"},
+	{"PROSPECT", "prospectId"}, {"DELIVERY", "quarantinedId"}, {"RECEIVER", "receiverId"}, {"NAME", "name"}, {"EMAIL", "email"},
 }
 
 // erasureRule is the rule of an erasure. An entry must match all parts about entries.

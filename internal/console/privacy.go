@@ -42,24 +42,38 @@ func (c *Console) showPrivacy(r *request) error {
 var searchFields = []string{"text", "textContains", "prospectEmail", "claimedName", "claimedDomain", "pointer", "equals", "account"}
 
 type searchPage struct {
-	Fields    fields
-	Account   account // to which the search is limited; zero for none
-	Searched  bool
-	Matches   []match
-	Entries   int64 // of Matches
-	Prospects int64 // of Matches
-	More      bool
-	Problem   string
+	Fields   fields
+	Account  account // to which the search is limited; zero for none
+	Searched bool
+	Matches  []match
+	More     bool
+
+	Entries, Prospects, Quarantined int // of Matches
+	Problem                         string
 }
 
-// A match is an entry or a prospect that a rule selects.
+// Finds describes what was found, such as 1 entry and 2 prospects.
+func (p searchPage) Finds() string {
+	found := atrium.Count(p.Entries, "entry", "entries") + " and " + atrium.Count(p.Prospects, "prospect", "prospects")
+	if p.Quarantined > 0 {
+		found = atrium.Count(p.Entries, "entry", "entries") + ", " + atrium.Count(p.Prospects, "prospect", "prospects") + " and " +
+			atrium.Count(p.Quarantined, "delivery", "deliveries") + " in quarantine"
+	}
+	return found
+}
+
+// A match is an entry, a prospect or a delivery in quarantine that a rule selects.
 type match struct {
-	AccountLogID atrium.EntryID    `json:"accountLogId"`
-	AccountID    atrium.AccountID  `json:"accountId"`
-	Source       string            `json:"source"`
-	Type         string            `json:"type"`
-	CreatedAt    string            `json:"createdAt"`
-	ProspectID   atrium.ProspectID `json:"prospectId"`
+	AccountLogID atrium.EntryID   `json:"accountLogId"`
+	AccountID    atrium.AccountID `json:"accountId"`
+	Source       string           `json:"source"`
+	Type         string           `json:"type"`
+	CreatedAt    string           `json:"createdAt"`
+
+	prospect
+
+	QuarantinedID atrium.QuarantinedID `json:"quarantinedId"`
+	ReceiverID    atrium.ReceiverID    `json:"receiverId"`
 }
 
 func (c *Console) searchPerson(r *request) error {
@@ -93,7 +107,11 @@ func (c *Console) erasePerson(r *request) error {
 
 // body returns what the API takes.
 func (p *searchPage) body() map[string]any {
-	body := map[string]any{"rule": p.Fields.rule()}
+	rule := p.Fields.rule()
+	if rule.ProspectEmail == "" && atrium.IsEmail(rule.Text) {
+		rule.ProspectEmail = rule.Text
+	}
+	body := map[string]any{"rule": rule}
 	if p.Account.AccountID != "" {
 		body["accountId"] = p.Account.AccountID
 	}
@@ -125,9 +143,12 @@ func (r *request) findMatches(p *searchPage) (err error) {
 		body["cursor"] = some.NextCursor
 	}
 	for _, m := range p.Matches {
-		if m.ProspectID != "" {
+		switch {
+		case m.ProspectID != "":
 			p.Prospects++
-		} else {
+		case m.QuarantinedID != "":
+			p.Quarantined++
+		default:
 			p.Entries++
 		}
 	}

@@ -37,6 +37,8 @@ type match struct {
 	Type          string               `json:"type,omitzero"`
 	CreatedAt     *atrium.Time         `json:"createdAt,omitzero"`
 	ProspectID    atrium.ProspectID    `json:"prospectId,omitzero"`
+	Name          *string              `json:"name,omitzero"`
+	Email         *string              `json:"email,omitzero"`
 	QuarantinedID atrium.QuarantinedID `json:"quarantinedId,omitzero"`
 	ReceiverID    atrium.ReceiverID    `json:"receiverId,omitzero"`
 }
@@ -44,7 +46,7 @@ type match struct {
 func newMatch(m atrium.Match) match {
 	switch {
 	case m.ProspectID != "":
-		return match{ProspectID: m.ProspectID}
+		return match{ProspectID: m.ProspectID, Name: m.Name, Email: m.Email}
 	case m.QuarantinedID != "":
 		return match{QuarantinedID: m.QuarantinedID, ReceiverID: m.ReceiverID, CreatedAt: &m.CreatedAt}
 	}

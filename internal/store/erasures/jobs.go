@@ -1,9 +1,11 @@
 package erasures
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 
@@ -185,8 +187,8 @@ func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, reques
 				return nil
 			}
 			ids, position, err := FindProspects(tx, tenant, request.AccountID, request.Rule.ProspectEmail, from, limit-len(found))
-			for _, id := range ids {
-				found = append(found, atrium.Match{ProspectID: id})
+			if err == nil {
+				found, err = appendProspects(tx, tenant, found, ids)
 			}
 			if err != nil {
 				return err
@@ -200,6 +202,21 @@ func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, reques
 		return err
 	})
 	return found, next, err
+}
+
+// appendProspects appends prospects to a page of CheckErasure.
+func appendProspects(tx engine.Tx, tenant atrium.TenantID, found []atrium.Match, ids []atrium.ProspectID) ([]atrium.Match, error) {
+	rows, first := make([]engine.Args, len(ids)), len(found)
+	for i, id := range ids {
+		rows[i] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}
+	}
+	_, err := tx.Batch(accounts.ProspectsByID, rows, func(r engine.Row) error {
+		p := accounts.ScanProspect(r, 0, tenant)
+		found = append(found, atrium.Match{ProspectID: p.ID, Name: p.Name, Email: p.Email})
+		return nil
+	})
+	slices.SortFunc(found[first:], func(a, b atrium.Match) int { return cmp.Compare(a.ProspectID, b.ProspectID) })
+	return found, err
 }
 
 // checkQuarantine adds deliveries in quarantine to a page of CheckErasure.

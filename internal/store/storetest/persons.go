@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -108,6 +109,14 @@ func personErased(t *testing.T, e *env) {
 			}
 		}
 		matches := e.checkErasure(t, atrium.ErasureRequest{Rule: rule})
+		for _, m := range matches {
+			if m.ProspectID == "" {
+				continue
+			}
+			if p, err := e.Prospect(t.Context(), e.tenant, m.ProspectID); err != nil || !reflect.DeepEqual([]*string{m.Name, m.Email}, []*string{p.Name, p.Email}) {
+				t.Errorf("the check shows %+v of the prospect %+v: %v", m, p, err)
+			}
+		}
 		if after := copied(e.records(t)); !slices.Equal(describeAll(after), describeAll(before)) {
 			t.Fatalf("rule %d: the check changed something", i)
 		}
