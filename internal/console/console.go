@@ -10,7 +10,9 @@ package console
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
+	"path"
 	"strings"
 
 	"atrium"
@@ -123,7 +125,39 @@ func (c *Console) Handlers() map[string]http.Handler {
 		method, path, _ := strings.Cut(pattern, " ")
 		handlers[method+" "+of+path] = c.stream(page)
 	}
+	maps.Copy(handlers, c.formAddresses(handlers))
 	return handlers
+}
+
+// formAddresses returns handlers for GET requests for the addresses that only take a form: they lead to the page with
+// the form. Such an address is in the history of a browser.
+func (c *Console) formAddresses(handlers map[string]http.Handler) map[string]http.Handler {
+	added := map[string]http.Handler{}
+	for pattern := range handlers {
+		form, ok := strings.CutPrefix(pattern, "POST ")
+		if !ok || handlers["GET "+form] != nil {
+			continue
+		}
+		above := 0 // how many segments of the path that of the page lacks
+		for at := form; handlers["GET "+at] == nil; above++ {
+			at = path.Dir(at)
+		}
+		added["GET "+form] = c.signedIn(func(r *request) error {
+			to := r.http.URL.EscapedPath()
+			for range above {
+				to = path.Dir(to)
+			}
+			http.Redirect(r.w, r.http, to, http.StatusSeeOther)
+			return nil
+		})
+	}
+	for _, form := range []string{"/import", "/import/columns"} {
+		added["GET "+of+form] = c.signedIn(func(r *request) error {
+			http.Redirect(r.w, r.http, r.path("transfer"), http.StatusSeeOther)
+			return nil
+		})
+	}
+	return added
 }
 
 // streams returns the downloads and uploads by pattern.

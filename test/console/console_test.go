@@ -174,6 +174,9 @@ func TestEveryRouteIsInTheMatrix(t *testing.T) {
 			}
 			_, pattern := mux.Handler(r)
 			known[pattern] = true
+			if form, ok := strings.CutPrefix(pattern, "POST "); ok {
+				known["GET "+form] = true // TestTheAddressOfAFormLeadsToItsPage
+			}
 		}
 	}
 	for pattern := range (&console.Console{}).Handlers() {
@@ -224,6 +227,46 @@ func TestRolesAndTenants(t *testing.T) {
 				if role == atrium.RoleOperator && a.StatusCode >= 400 {
 					t.Errorf("%s as %s: %s", route, role, a.Status)
 				}
+			}
+		}
+	})
+}
+
+// An address that only takes a form is in the history of browsers.
+func TestTheAddressOfAFormLeadsToItsPage(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, of := s.signIn(atrium.RoleOperator), "/console/"+string(s.tenants[0])
+		user := s.user(s.tenants[0], atrium.RoleViewer)
+		for _, all := range []map[string]place{places, operatorPlaces} {
+			for route := range all {
+				get, isForm := strings.CutPrefix(route, "POST")
+				if !isForm {
+					continue
+				}
+				get = "GET" + get
+				a := s.visit(get, place{}, 0, user, cookie)
+				for range 2 {
+					if a.StatusCode == http.StatusSeeOther {
+						a = s.ask(http.MethodGet, a.Header.Get("Location"), nil, cookie)
+					}
+				}
+				missing := a.StatusCode == http.StatusNotFound && strings.Contains(route, "_00000000000000000000000000") // what is not there
+				if a.StatusCode != http.StatusOK && !missing || !strings.Contains(a.Header.Get("Content-Type"), "text/html") {
+					t.Errorf("%s: %s %s", get, a.Status, a.Header.Get("Content-Type"))
+				}
+				if a := s.visit(get, place{}, 0, user); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/console/login" {
+					t.Errorf("%s by nobody: %s, to %q", get, a.Status, a.Header.Get("Location"))
+				}
+			}
+		}
+		const account, page = "/accounts/account_000000000000000000000000a1", "/pages/page_000000000000000000000000a1"
+		for path, want := range map[string]string{
+			"/import": "/transfer", "/import/columns": "/transfer", "/import?check=true": "/transfer", account + "/link": account, page + "/publish": page,
+			"/webhooks/events": "/webhooks", "/people/groups/mapping_1": "/people", "/moves/move_1/undo": "/moves", "/accounts/%2F%2Fevil.example/link": "/accounts/%2F%2Fevil.example",
+		} {
+			if a := s.ask(http.MethodGet, of+path, nil, cookie); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != of+want {
+				t.Errorf("%s: %s, to %q", path, a.Status, a.Header.Get("Location"))
 			}
 		}
 	})
