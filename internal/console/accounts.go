@@ -112,7 +112,17 @@ func (n names) Of(id atrium.AccountID) string { return cmp.Or(n[id], string(id))
 
 // accountNames returns the titles of accounts.
 func (r *request) accountNames(ids ...atrium.AccountID) (names, error) {
+	accounts, err := r.accountsByID(ids...)
 	found := names{}
+	for id, a := range accounts {
+		found[id] = a.Title()
+	}
+	return found, err
+}
+
+// accountsByID returns accounts by identifier, without those that were merged or erased.
+func (r *request) accountsByID(ids ...atrium.AccountID) (map[atrium.AccountID]account, error) {
+	found := map[atrium.AccountID]account{}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	for some := range slices.Chunk(ids, atrium.MaxListedIDs) {
@@ -125,7 +135,7 @@ func (r *request) accountNames(ids ...atrium.AccountID) (names, error) {
 			return nil, err
 		}
 		for _, a := range page.Items {
-			found[a.AccountID] = a.Title()
+			found[a.AccountID] = a
 		}
 	}
 	return found, nil

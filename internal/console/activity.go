@@ -1,30 +1,72 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"atrium"
 )
 
 type activityPage struct {
-	Source, Type, Key, Domain string
-	Unattributed              bool
-	Entries                   list[entry]
-	Names                     names // of the accounts of Entries
+	Filters fields
+	Account string // which Filters name
+	Problem string // with the account; "" for none
+	Entries list[entry]
+	Names   names // of the accounts of Entries
 }
 
-// activityFilters are the parameters of the list of entries.
+// activityFilters are the parameters of the list of entries. People name an account in the parameter account.
 var activityFilters = []string{"source", "type", "idempotencyKey", "claimedDomain", "accountId", "unattributed", "since", "until"}
 
-func (c *Console) listActivity(r *request) error {
-	p := activityPage{
-		Source: r.query("source"), Type: r.query("type"), Key: r.query("idempotencyKey"), Domain: r.query("claimedDomain"),
-		Unattributed: r.query("unattributed") == "true",
+// Filtered reports whether the page shows some entries only.
+func (p activityPage) Filtered() bool {
+	for _, value := range p.Filters {
+		if value != "" {
+			return true
+		}
 	}
-	var err error
-	query, shown := r.listParameters(activityFilters...)
+	return false
+}
+
+// activityQuery returns the parameters of the API for the filters of the list of entries, and those that addresses have.
+// a is the account that they name; zero for none.
+func (r *request) activityQuery() (query, shown url.Values, a account, err error) {
+	query, shown = r.listParameters(activityFilters...)
+	if name := r.query("account"); name != "" {
+		shown.Set("account", name)
+		shown.Del("accountId")
+		if a, err = r.findAccount(name); err == nil {
+			query.Set("accountId", string(a.AccountID))
+		}
+	} else if id, ok := atrium.ParseID[atrium.AccountID](r.query("accountId")); ok {
+		var found map[atrium.AccountID]account
+		found, err = r.accountsByID(id)
+		a = found[id]
+	}
+	return query, shown, a, err
+}
+
+func (c *Console) activityCSV(r *request) error {
+	query, _, _, err := r.activityQuery()
+	if err != nil {
+		return err
+	}
+	return r.sendCSV("/account_logs", "activity.csv", "atrium entries list -o csv", query)
+}
+
+func (c *Console) listActivity(r *request) error {
+	p := activityPage{Filters: readFields(r.query, slices.Concat(activityFilters, []string{"account"})...)}
+	query, shown, a, err := r.activityQuery()
+	p.Account = cmp.Or(p.Filters["account"], a.Domain, p.Filters["accountId"])
+	if p.Problem = problemText(err); p.Problem != "" {
+		return r.show("activity", "activity", "Activity", p)
+	}
+	if err != nil {
+		return err
+	}
 	query.Set("include", "summary")
 	if p.Entries, err = readPages[entry](r, "/account_logs", query, shown); err != nil {
 		return err

@@ -164,7 +164,7 @@ func (c *Console) formAddresses(handlers map[string]http.Handler) map[string]htt
 func (c *Console) streams() map[string]page {
 	return map[string]page{
 		"GET /accounts.csv":                         c.accountsCSV,
-		"GET /activity.csv":                         csvOf("/account_logs", "activity.csv", "atrium entries list -o csv", activityFilters...),
+		"GET /activity.csv":                         c.activityCSV,
 		"GET /prospects.csv":                        csvOf("/prospects", "prospects.csv", "atrium prospects list -o csv", prospectFilters...),
 		"GET /pages.csv":                            csvOf("/pages", "pages.csv", "atrium pages list -o csv", pageFilters...),
 		"GET /keys.csv":                             csvOf("/keys", "keys.csv", "atrium keys list -o csv", keyFilters...),

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
@@ -69,7 +72,11 @@ func (r *request) sendCSV(pattern, file, command string, query url.Values) error
 	r.http = r.http.WithContext(ctx)
 	var b bytes.Buffer
 	b.WriteString("\uFEFF") // spreadsheets take it for UTF-8
-	rows := csvrows.NewEncoder(&b, csvrows.Lists[pattern], nil, true)
+	columns := csvrows.Lists[pattern]
+	if pattern == "/account_logs" {
+		columns = slices.Concat(columns, []string{memberAccountName, memberAccountDomain})
+	}
+	rows := csvrows.NewEncoder(&b, columns, nil, true)
 	query.Set("limit", strconv.Itoa(csvPage))
 	some, err := r.encodePage(rows, path, query)
 	if err != nil {
@@ -126,7 +133,48 @@ func (r *request) encodePage(rows *csvrows.Encoder, path string, query url.Value
 	if _, err := r.get(&some, path, query); err != nil {
 		return some, err
 	}
+	if path == "/account_logs" {
+		if err := r.nameAccounts(some.Items); err != nil {
+			return some, err
+		}
+	}
 	return some, r.heavily(func() error { return rows.Encode(some.Items) })
+}
+
+// Members that nameAccounts adds.
+const (
+	memberAccountName   = "accountName"
+	memberAccountDomain = "accountDomain"
+)
+
+// nameAccounts adds the name and the domain of its account to each entry, unless it has no account.
+func (r *request) nameAccounts(entries []jsontext.Value) error {
+	objects, of := make([]object, len(entries)), make([]atrium.AccountID, len(entries))
+	if err := r.heavily(func() error {
+		for i := range entries {
+			objects[i], _ = parseObject(entries[i]) // from the API
+			if err := json.Unmarshal(objects[i].get("accountId"), &of[i]); err != nil {
+				return fmt.Errorf("decode the account of an entry: %w", err)
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	accounts, err := r.accountsByID(slices.Clone(of)...)
+	if err != nil {
+		return err
+	}
+	return r.heavily(func() error {
+		for i := range objects {
+			if a, ok := accounts[of[i]]; ok && !a.Unattributed() {
+				objects[i].set(memberAccountName, quote(text(a.Name)))
+				objects[i].set(memberAccountDomain, quote(a.Domain))
+				entries[i] = objects[i].text()
+			}
+		}
+		return nil
+	})
 }
 
 // sendPart sends what b has, and empties it.
