@@ -290,7 +290,9 @@ func (c *Console) renameAccount(r *request) error {
 // like it, its name.
 func (r *request) findAccount(name string) (a account, err error) {
 	if id, ok := atrium.ParseID[atrium.AccountID](name); ok {
-		_, err = r.get(&a, "/accounts/"+string(id), url.Values{"linkedProspects": {"false"}})
+		if _, err = r.get(&a, "/accounts/"+string(id), url.Values{"linkedProspects": {"false"}}); atrium.CodeOf(err) == atrium.CodeNotFound {
+			err = atrium.Errorf(atrium.CodeNotFound, "No account has this ID.")
+		}
 		return a, err
 	}
 	var found list[account]

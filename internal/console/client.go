@@ -166,6 +166,9 @@ func (w *recorder) SetReadDeadline(time.Time) error { return nil }
 
 func (w *recorder) SetWriteDeadline(time.Time) error { return nil }
 
+// notFoundDetail is what people read about what is missing, or of another tenant.
+const notFoundDetail = "This does not exist, or you may not see it."
+
 // problemOf returns the error that a problem document describes.
 func problemOf(w *recorder) error {
 	var p struct {
@@ -181,6 +184,9 @@ func problemOf(w *recorder) error {
 		return fmt.Errorf("management API: status %d without a problem document", w.status)
 	}
 	e := &atrium.Error{Code: p.Code, Detail: p.Detail}
+	if e.Code == atrium.CodeNotFound && e.Detail == atrium.NotFound().Detail { // speaks of a key
+		e.Detail = notFoundDetail
+	}
 	for _, f := range p.Errors {
 		switch {
 		case f.Pointer != nil:

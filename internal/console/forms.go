@@ -31,6 +31,7 @@ func (c *Console) forms() map[string]form {
 		of + "/accounts/{account_id}/unlink":                     {scope: atrium.ScopeManageAccounts, page: c.unlinkProspect},
 		of + "/accounts/{account_id}/link":                       {scope: atrium.ScopeManageAccounts, page: again(c.linkProspect, c.showAccount, 1)},
 		of + "/prospects/{prospect_id}":                          {scope: atrium.ScopeManageAccounts, page: c.updateProspect},
+		of + "/prospects/{prospect_id}/link":                     {scope: atrium.ScopeManageAccounts, page: again(c.linkToAccount, c.showProspect, 1)},
 		of + "/prospects/{prospect_id}/delete":                   {scope: atrium.ScopeManageAccounts, page: c.deleteProspect},
 		of + "/activity/summaries":                               {scope: atrium.ScopeManageAccounts, page: c.changeSummaries},
 		of + "/activity/{entry_id}/move":                         {scope: atrium.ScopeManageAccounts, page: again(c.moveEntry, c.showEntry, 1)},

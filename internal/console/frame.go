@@ -57,6 +57,7 @@ var done = map[string]string{
 	"retention":       "The rules are set. A job deletes entries within hours.",
 	"saved":           "Saved.",
 	"undelete":        "The page is restored.",
+	"linked":          "The prospect is linked to the account.",
 	"ended":           "The session is ended.",
 	"expired":         "Your session has ended. Sign in again.",
 	"mapped":          "The group has the role. It takes effect when a member signs in.",
@@ -333,7 +334,7 @@ func showError(w http.ResponseWriter, f frame, err error) {
 	case atrium.CodeForbidden:
 		shown.Title = "Not allowed"
 	case atrium.CodeNotFound:
-		shown.Title, shown.Detail = "Not found", "This does not exist, or you may not see it."
+		shown.Title, shown.Detail = "Not found", notFoundDetail
 	case atrium.CodeUnavailable:
 		shown.Title, shown.Detail = "Try again", "The service is busy or cannot reach its database. Nothing was changed."
 		if errors.Is(err, errUnshown) {

@@ -3,6 +3,8 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -119,14 +121,73 @@ func (c *Console) createProspect(r *request) error {
 	return r.redirect(r.path("accounts", account), "prospect")
 }
 
-// linkProspect links an existing prospect, which the user names by its identifier, to the account in the path.
+// linkProspect links an existing prospect, which the user names, to the account in the path.
 func (c *Console) linkProspect(r *request) error {
 	account := r.http.PathValue("account_id")
-	path := "/accounts/" + url.PathEscape(account) + "/prospects/" + url.PathEscape(r.form("prospectId"))
-	if _, err := r.call(call{method: http.MethodPut, path: path}); err != nil {
+	id, err := r.findProspect(r.form("prospect"))
+	if err != nil {
 		return err
 	}
-	return r.redirect(r.path("accounts", account), "prospect")
+	if err := r.link(account, string(id)); err != nil {
+		return err
+	}
+	return r.redirect(r.path("accounts", account), "linked")
+}
+
+// linkToAccount links the prospect in the path to an account, which the user names.
+func (c *Console) linkToAccount(r *request) error {
+	id := r.http.PathValue("prospect_id")
+	a, err := r.findAccount(r.form("account"))
+	if err != nil {
+		return err
+	}
+	if err := r.link(string(a.AccountID), id); err != nil {
+		return err
+	}
+	return r.redirect(r.path("prospects", id), "linked")
+}
+
+func (r *request) link(account, prospect string) error {
+	_, err := r.call(call{method: http.MethodPut, path: "/accounts/" + url.PathEscape(account) + "/prospects/" + url.PathEscape(prospect)})
+	return err
+}
+
+// findProspect returns the prospect that a person names by its identifier or its e-mail address.
+func (r *request) findProspect(name string) (found atrium.ProspectID, err error) {
+	unknown := atrium.Errorf(atrium.CodeNotFound, "No prospect has this e-mail address or ID.")
+	if id, ok := atrium.ParseID[atrium.ProspectID](name); ok {
+		if _, err = r.get(&struct{}{}, "/prospects/"+string(id), nil); atrium.CodeOf(err) == atrium.CodeNotFound {
+			err = unknown
+		}
+		return id, err
+	}
+	if !atrium.IsEmail(name) {
+		return "", unknown
+	}
+	query := url.Values{"q": {name}, "limit": {strconv.Itoa(pageSize)}}
+	for range maxCalls {
+		var page list[prospect]
+		if _, err := r.get(&page, "/prospects", query); err != nil {
+			return "", err
+		}
+		for _, p := range page.Items {
+			switch {
+			case !strings.EqualFold(strings.TrimSpace(p.Email), name):
+			case found != "":
+				return "", atrium.Errorf(atrium.CodeConflict, "Several prospects have this e-mail address: enter the ID of one, which is on its page.")
+			default:
+				found = p.ProspectID
+			}
+		}
+		if !page.HasMore {
+			break
+		}
+		query.Set("cursor", page.NextCursor)
+	}
+	if found == "" {
+		return "", unknown
+	}
+	return found, nil
 }
 
 // deleteProspect deletes a prospect with everything about it.
