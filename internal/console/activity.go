@@ -165,7 +165,7 @@ func (c *Console) showEntry(r *request) error {
 	}
 	var mentioned []atrium.AccountID
 	for _, sentence := range explanation.Steps {
-		step := phrases(sentence)
+		step := phrases(strings.ReplaceAll(sentence, "the unattributed account", `"Entries without an account"`))
 		p.Steps = append(p.Steps, step)
 		for _, of := range step {
 			if of.Account != "" {

@@ -1,8 +1,10 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -22,8 +24,31 @@ type move struct {
 	UndoneAt      string           `json:"undoneAt"`
 }
 
-// RuleText returns the rule as text; "" if the entries were selected one by one.
-func (m move) RuleText() string { return atrium.Shorten(maxSummary, string(m.Rule)) }
+// RuleText returns the rule in words; "" if the entries were selected one by one.
+func (m move) RuleText() string {
+	var r struct {
+		rule
+		Payload struct {
+			Pointer string         `json:"pointer"`
+			Equals  jsontext.Value `json:"equals"`
+		} `json:"payload"`
+	}
+	if len(m.Rule) == 0 {
+		return ""
+	}
+	var words []string
+	if err := json.Unmarshal(m.Rule, &r); err == nil {
+		for _, part := range [][2]string{
+			{"source ", r.Source}, {"type ", r.Type}, {"name in the entry ", r.ClaimedName}, {"domain in the entry ", r.ClaimedDomain},
+			{r.Payload.Pointer + " is ", string(r.Payload.Equals)},
+		} {
+			if part[1] != "" {
+				words = append(words, part[0]+part[1])
+			}
+		}
+	}
+	return atrium.Shorten(maxSummary, cmp.Or(strings.Join(words, ", "), string(m.Rule)))
+}
 
 // A rule selects entries, and prospects if it has an address.
 type rule struct {
@@ -54,6 +79,14 @@ func (f fields) rule() rule {
 		made.Payload = &condition{f["pointer"], scalar(f["equals"])}
 	}
 	return made
+}
+
+// check returns an error if the fields do not describe a rule. Others are left to the API, which names them differently.
+func (f fields) check() error {
+	if (f["pointer"] != "" || f["equals"] != "") && !strings.HasPrefix(f["pointer"], "/") {
+		return atrium.Errorf(atrium.CodeInvalidRequest, "%s must begin with /, such as /form.", label("rule/payload/pointer"))
+	}
+	return nil
 }
 
 // fields are what the user has entered, by the names of form fields.
@@ -100,7 +133,7 @@ func (c *Console) listMoves(r *request) error {
 
 type newMovePage struct {
 	Fields   fields
-	From, To account // From is zero for the unattributed account
+	From, To account // From is zero for entries without an account
 	Checked  bool    // the rule was applied without moving anything
 	Moved    int64   // entries that were moved; or would be, if Checked
 	Next     string  // the cursor from which to continue; "" at the end
@@ -147,6 +180,9 @@ func (c *Console) createMoves(r *request) error {
 
 // findAccounts finds the accounts that the fields name.
 func (r *request) findAccounts(p *newMovePage) (err error) {
+	if err := p.Fields.check(); err != nil {
+		return err
+	}
 	if p.To, err = r.findAccount(p.Fields["to"]); err == nil && p.Fields["from"] != "" {
 		p.From, err = r.findAccount(p.Fields["from"])
 	}

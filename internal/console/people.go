@@ -111,7 +111,7 @@ func (c *Console) createPerson(r *request) error {
 	if err := json.Unmarshal(a.body, &made); err != nil {
 		return err
 	}
-	return r.redirect(r.path("people", string(made.UserID)), "created")
+	return r.redirect(r.path("people", string(made.UserID)), "newperson")
 }
 
 type personPage struct {
@@ -121,6 +121,7 @@ type personPage struct {
 	Sessions []session
 	Link     string // a new login link; "" for none
 	Self     bool
+	New      bool // and without a way to sign in
 }
 
 // A session is a session as the API shows it.
@@ -147,6 +148,7 @@ func (r *request) showPerson(loginLink string) error {
 		return err
 	}
 	p.Sessions, p.Self = found.Items, p.Person.UserID == r.user.ID
+	p.New = r.query("done") == "newperson" && len(p.Sessions) == 0
 	for i := range p.Sessions {
 		p.Sessions[i].Own = p.Sessions[i].SessionID == r.session.ID
 	}

@@ -120,6 +120,9 @@ func (p *searchPage) body() map[string]any {
 
 // findMatches finds the first entries and prospects that would be erased.
 func (r *request) findMatches(p *searchPage) (err error) {
+	if err := p.Fields.check(); err != nil {
+		return err
+	}
 	if name := p.Fields["account"]; name != "" {
 		if p.Account, err = r.findAccount(name); err != nil {
 			return err

@@ -282,6 +282,15 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 				b.checkLook(page.name)
 				b.checkAccess(page.name)
 			}
+			b.open(of + "/privacy/person")
+			b.fill(`input[name="text"]`, "dana@northwind.example")
+			b.submit(`form.stack button`)
+			if found := b.seen("#found"); found != "Found: 0 entries and 1 prospect" {
+				t.Errorf("the search says %q", found)
+			}
+			b.screenshot("console-person-found")
+			b.checkLook("person-found")
+			b.checkAccess("person-found")
 		})
 	}
 }

@@ -76,9 +76,9 @@ type view struct {
 // views returns the views of the tests: each width and each scheme once. For screenshots
 // it returns every combination.
 func views() []view {
-	all := []view{{name: "wide", width: 1280, scheme: "light"}, {name: "narrow-dark", width: 400, scheme: "dark"}}
+	all := []view{{name: "wide", width: 1280, scheme: "light"}, {name: "narrow-dark", width: 380, scheme: "dark"}}
 	if *screenshots != "" {
-		all = append(all, view{name: "wide-dark", width: 1280, scheme: "dark"}, view{name: "narrow", width: 400, scheme: "light"})
+		all = append(all, view{name: "wide-dark", width: 1280, scheme: "dark"}, view{name: "narrow", width: 380, scheme: "light"})
 	}
 	return all
 }

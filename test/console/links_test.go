@@ -14,7 +14,9 @@ import (
 func TestAProspectIsLinkedByItsAddress(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t
-		twin := func(id string) string { return strings.NewReplacer("00a7", id, "Robin", "Twin", "robin", "twin").Replace(somebody) }
+		twin := func(id string) string {
+			return strings.NewReplacer("00a7", id, "Robin", "Twin", "robin", "twin").Replace(somebody)
+		}
 		if _, err := transfer.Import(t.Context(), s.store, s.tenants[0], strings.NewReader(somebody+twin("00a8")+twin("00a9")), transfer.Options{}); err != nil {
 			t.Fatal(err)
 		}
