@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"strings"
 )
 
 // Actors other than keys.
@@ -140,8 +141,16 @@ func hashParts(version byte, parts ...[]byte) []byte {
 // An AuditFilter selects the rows of an audit log that match all of its fields. Zero fields
 // match every row.
 type AuditFilter struct {
+	PageID       PageID // of a page, its audiences, and their versions and previews
 	Subject      string
 	Actor        string
 	Action       string // a prefix if it ends with a dot
 	Since, Until *Time
+}
+
+// Has reports whether a row has the subject, actor, action and time of the filter.
+func (f *AuditFilter) Has(r *AuditRow) bool {
+	return (f.Subject == "" || f.Subject == r.Subject) && (f.Actor == "" || f.Actor == r.Actor) &&
+		(f.Action == "" || f.Action == r.Action || strings.HasSuffix(f.Action, ".") && strings.HasPrefix(r.Action, f.Action)) &&
+		(f.Since == nil || r.At >= *f.Since) && (f.Until == nil || r.At < *f.Until)
 }

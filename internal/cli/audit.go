@@ -28,6 +28,7 @@ func audit() group {
 			}, items: "audit records", none: hintOnAction, params: []param{
 				{flag: "subject", usage: "only changes of the resource with this `ID`, or of the account with this domain",
 					check: checkSubject, subject: true},
+				{flag: "page", usage: "only changes of the page with this `ID`, of its audiences, and of their versions and previews", names: "page_id"},
 				{flag: "actor", usage: "only changes by this `actor`: a key ID, 'command line', 'schedule', 'retention', 'expiry' or 'delivery'", check: checkActor},
 				{flag: "action", usage: "only this `action`, such as page.publish; with a trailing dot, all actions that start with it"},
 				{flag: "since", kind: instant, usage: "only changes made at or after this `time`"},

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,13 +41,15 @@ func (r record) Tree() node {
 
 type auditPage struct {
 	Subject, Actor, Action, Since, Until string
+	Page                                 sitePage // whose changes are shown, with those of its audiences and versions; zero for all
+	Problem                              string   // with the actor; "" for none
 	Records                              list[record]
 	Verified                             *verification // nil if it was not asked for
 }
 
 // Filtered reports whether the page shows some records only.
 func (p auditPage) Filtered() bool {
-	return p.Subject != "" || p.Actor != "" || p.Action != "" || p.Since != "" || p.Until != ""
+	return p.Page.PageID != "" || p.Subject != "" || p.Actor != "" || p.Action != "" || p.Since != "" || p.Until != ""
 }
 
 // subjectSections are the sections that have a page for each subject, by the prefix of its identifier.
@@ -71,7 +75,60 @@ type verification struct {
 }
 
 // auditFilters are the parameters of the list of audit records.
-var auditFilters = []string{"subject", "actor", "action", "since", "until"}
+var auditFilters = []string{"page", "subject", "actor", "action", "since", "until"}
+
+// auditQuery returns the parameters of the API for the filters of the audit log, and those that addresses have. An
+// actor that is the name of a user is that user.
+func (r *request) auditQuery() (query, shown url.Values, err error) {
+	query, shown = r.listParameters(auditFilters...)
+	actor := r.query("actor")
+	_, isUser := atrium.ParseID[atrium.UserID](actor)
+	_, isKey := atrium.ParseID[atrium.KeyID](actor)
+	if actor == "" || isUser || isKey || slices.Contains(atrium.OtherActors(), actor) {
+		return query, shown, nil
+	}
+	id, err := r.findUser(actor)
+	if id != "" {
+		query.Set("actor", string(id))
+	}
+	return query, shown, err
+}
+
+// findUser returns the user with a name, in any case; "" for none.
+func (r *request) findUser(name string) (id atrium.UserID, err error) {
+	query := url.Values{"limit": {strconv.Itoa(csvPage)}}
+	for range maxUserPages {
+		var page list[person]
+		if _, err := r.get(&page, "/users", query); err != nil {
+			return "", err
+		}
+		for _, p := range page.Items {
+			switch {
+			case !strings.EqualFold(p.Name, name):
+			case id != "":
+				return "", atrium.Errorf(atrium.CodeConflict, "Several users are called %s: enter the ID of one, which is on the user's page.", atrium.Shorten(80, name))
+			default:
+				id = p.UserID
+			}
+		}
+		if !page.HasMore {
+			break
+		}
+		query.Set("cursor", page.NextCursor)
+	}
+	return id, nil
+}
+
+// maxUserPages is how many pages of users findUser reads.
+const maxUserPages = 20
+
+func (c *Console) auditCSV(r *request) error {
+	query, _, err := r.auditQuery()
+	if err != nil {
+		return err
+	}
+	return r.sendCSV("/audit", "audit.csv", "atrium audit list -o csv", query)
+}
 
 func (c *Console) listAudit(r *request) error { return r.showAudit(nil) }
 
@@ -80,8 +137,16 @@ func (r *request) showAudit(verified *verification) error {
 		Subject: r.query("subject"), Actor: r.query("actor"), Action: r.query("action"), Since: r.query("since"), Until: r.query("until"),
 		Verified: verified,
 	}
-	var err error
-	if p.Records, err = readList[record](r, "/audit", auditFilters...); err != nil {
+	if id := r.query("page"); id != "" {
+		if _, err := r.get(&p.Page, "/pages/"+url.PathEscape(id), nil); err != nil {
+			return err
+		}
+	}
+	query, shown, err := r.auditQuery()
+	if p.Problem = problemText(err); p.Problem == "" && err == nil {
+		p.Records, err = readPages[record](r, "/audit", query, shown)
+	}
+	if err != nil && p.Problem == "" {
 		return err
 	}
 	return r.show("audit", "audit", "Audit log", p)

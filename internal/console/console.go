@@ -169,7 +169,7 @@ func (c *Console) streams() map[string]page {
 		"GET /pages.csv":                            csvOf("/pages", "pages.csv", "atrium pages list -o csv", pageFilters...),
 		"GET /keys.csv":                             csvOf("/keys", "keys.csv", "atrium keys list -o csv", keyFilters...),
 		"GET /people.csv":                           csvOf("/users", "people.csv", "atrium users list -o csv"),
-		"GET /audit.csv":                            csvOf("/audit", "audit.csv", "atrium audit list -o csv", auditFilters...),
+		"GET /audit.csv":                            c.auditCSV,
 		"GET /moves.csv":                            csvOf("/moves", "moves.csv", "atrium moves list -o csv"),
 		"GET /refused.csv":                          csvOf("/refused_requests", "refused.csv", "atrium refused list -o csv", refusedFilters...),
 		"GET /reads.csv":                            csvOf("/reads", "reads.csv", "atrium reads list -o csv", readFilters...),

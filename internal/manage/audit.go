@@ -90,8 +90,9 @@ func (a *API) listAudit(ctx context.Context, who auth.Principal, r *rest.Request
 	limit := q.Limit()
 	var f atrium.AuditFilter
 	f.Subject, f.Actor, f.Action = textParameter(q, "subject", anyText), textParameter(q, "actor", anyText), textParameter(q, "action", anyText)
+	f.PageID = atrium.PageID(textParameter(q, "page", checkID[atrium.PageID]))
 	f.Since, f.Until = q.Time("since"), q.Time("until")
-	binding := []string{string(chain(who)), "audit", f.Subject, f.Actor, f.Action, textOf(f.Since), textOf(f.Until)}
+	binding := []string{string(chain(who)), "audit", f.Subject, f.Actor, f.Action, textOf(f.Since), textOf(f.Until), string(f.PageID)}
 	var below int64
 	if after := q.Cursor(a.Cursors, binding...); after != nil {
 		below = after.Key

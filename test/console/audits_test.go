@@ -60,6 +60,53 @@ func TestAuditRecordsAreFoundByTime(t *testing.T) {
 	})
 }
 
+// Who published a text is a question about a page, to which people go by name.
+func TestTheAuditLogShowsWhoPublishedATextOfAPage(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		editor, _, err := s.store.CreateUser(t.Context(), atrium.CommandLine(s.tenants[0]), atrium.User{ID: atrium.NewID[atrium.UserID](), Name: "Kim Editor", Role: atrium.RoleEditor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cookie, of := s.login(s.link(s.tenants[0], editor.ID)), "/console/"+string(s.tenants[0])
+		const page = "/pages/page_000000000000000000000000a1"
+		for path, form := range map[string]url.Values{
+			page + "/audiences/audience_000000000000000000000000a1/versions/1/publish": nil, "/pages": {"brandName": {"Other"}, "name": {"Other"}},
+		} {
+			if a := s.ask(http.MethodPost, of+path, form, cookie); a.StatusCode != http.StatusSeeOther {
+				t.Fatalf("%s: %s %s", path, a.Status, a.body)
+			}
+		}
+		cookie = s.signIn(atrium.RoleViewer)
+		link := of + "/audit?page=page_000000000000000000000000a1"
+		if a := s.ask(http.MethodGet, of+page, nil, cookie); !strings.Contains(a.body, `href="`+link+`"`) {
+			t.Errorf("the page has no link to its changes: %s", a.body)
+		}
+		records := func(query string) string {
+			t.Helper()
+			a := s.ask(http.MethodGet, link+query, nil, cookie)
+			_, rows, _ := strings.Cut(a.body, "<tbody>")
+			if a.StatusCode != http.StatusOK || !strings.Contains(a.body, `name="page" value="page_000000000000000000000000a1"`) {
+				t.Errorf("%s: %s %s", query, a.Status, a.body)
+			}
+			return rows
+		}
+		for query, want := range map[string]bool{"": true, "&actor=kim+editor": true, "&actor=" + string(editor.ID): true, "&actor=Robin": false, "&actor=nobody": false} {
+			rows := records(query)
+			if strings.Contains(rows, "version.publish") != want || strings.Contains(rows, "Kim Editor") != want || strings.Contains(rows, "page.create") {
+				t.Errorf("%s: %s", query, rows)
+			}
+		}
+		if a := s.ask(http.MethodGet, of+"/audit.csv?actor=Kim+Editor", nil, cookie); !strings.Contains(a.body, "page.create") || strings.Contains(a.body, "user.create") {
+			t.Errorf("as CSV: %s", a.body)
+		}
+		s.user(s.tenants[0], atrium.RoleViewer) // a second Robin
+		if a := s.ask(http.MethodGet, of+"/audit?actor=robin", nil, cookie); !strings.Contains(a.body, "Several users are called robin") || !strings.Contains(a.body, `name="actor" value="robin"`) {
+			t.Errorf("a name of two users: %s", a.body)
+		}
+	})
+}
+
 func TestAuditRecordsAboutASubjectLeadToIt(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t

@@ -61,6 +61,9 @@ func (s *Store) auditRows(ctx context.Context, tenant atrium.TenantID, f atrium.
 	if below == 0 {
 		below = math.MaxInt64
 	}
+	if f.PageID != "" {
+		return s.pageRows(ctx, tenant, f, below, limit)
+	}
 	q := kernel.Select("SELECT "+kernel.AuditColumns+" FROM audit WHERE tenant_id = ", kernel.IDArg(tenant))
 	edge := "SELECT number FROM audit WHERE tenant_id = $1 AND number < $2 ORDER BY number DESC LIMIT 1 OFFSET $3"
 	args := engine.Args{kernel.IDArg(tenant), below, int64(kernel.ScanLimit)}

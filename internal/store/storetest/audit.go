@@ -20,6 +20,7 @@ var audits = []guarantee{
 	{"an imported chunk has one audit row with the number of new records of each kind", importIsRecorded},
 	{"audit rows are filtered by action, actor, subject and time, each once, at any page size", rowsListed},
 	{"a page of the audit log reads a bounded number of rows and continues after them", rowsListedInParts},
+	{"the rows of a page are those of it, its audiences, their versions, also retired ones, and its previews, at any page size", rowsOfAPage},
 	{"the operators have their own audit log", chainsApart},
 	{concurrent + "changes on several nodes form one chain", oneChain},
 	{"a chain verifies from its first row to its head, and with every earlier head", chainIsRight},
@@ -182,6 +183,60 @@ func rowsListedInParts(t *testing.T, e *env) {
 		if err != nil || len(one) != 1 || next != 0 {
 			t.Errorf("%s: the second page has %d rows and continues below %d, %v", name, len(one), next, err)
 		}
+	}
+}
+
+func rowsOfAPage(t *testing.T, e *env) {
+	first, audience := e.publishedPage(t)
+	second, other := e.publishedPage(t)
+	e = e.keeping(1)
+	e.createVersion(t, audience, `{"n":2}`)
+	e.createVersion(t, audience, `{"n":3}`) // retires version 2
+	e.createVersion(t, other, `{"n":2}`)
+	for _, p := range []atrium.Preview{{PageID: first.ID, AudienceID: audience.ID, Number: 3}, {PageID: second.ID, AudienceID: other.ID, Number: 2}} {
+		p.ID, p.ExpiresAt = atrium.NewID[atrium.PreviewID](), e.clock.instant()+3_600_000_000
+		if _, _, err := e.CreatePreview(t.Context(), e.change(), p, []byte(p.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := e.change()
+	c.Actor = "key_other"
+	if _, err := e.PublishVersion(t.Context(), c, first.ID, audience.ID, 3, accept); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"version.publish", "preview.create", "version.retire", "version.create", "version.create", "page.publish", "version.publish", "version.create", "audience.create", "page.create"}
+	for name, c := range map[string]struct {
+		filter atrium.AuditFilter
+		want   []string
+	}{
+		"all":       {atrium.AuditFilter{}, all},
+		"an actor":  {atrium.AuditFilter{Actor: "key_other"}, all[:1]},
+		"an action": {atrium.AuditFilter{Action: "page."}, []string{"page.publish", "page.create"}},
+		"a subject": {atrium.AuditFilter{Subject: string(audience.ID)}, []string{"version.retire", "audience.create"}},
+		"another":   {atrium.AuditFilter{Subject: string(other.ID)}, nil},
+	} {
+		c.filter.PageID = first.ID
+		for _, limit := range []int{1, 3, 100} {
+			var got []string
+			for _, r := range e.auditRows(t, c.filter, limit) {
+				got = append(got, r.Action)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s, %d a page: %v, want %v", name, limit, got, c.want)
+			}
+		}
+	}
+	if rows := e.as(e.newTenant(t)).auditRows(t, atrium.AuditFilter{PageID: first.ID}, 10); len(rows) > 0 {
+		t.Errorf("another tenant has %v", rows)
+	}
+	for range 1005 { // in SQL: lists do not verify the chain
+		e.forge(t, atrium.AuditRow{Action: "brand.update", Subject: "brand", Actor: "key_test", Detail: []byte("{}")})
+	}
+	if rows, next, err := e.AuditRows(t.Context(), e.tenant, atrium.AuditFilter{PageID: first.ID}, 0, 10); err != nil || len(rows) != 0 || next == 0 {
+		t.Errorf("the first page has %d rows and continues below %d, %v", len(rows), next, err)
+	}
+	if rows := e.auditRows(t, atrium.AuditFilter{PageID: first.ID}, 100); len(rows) != len(all) {
+		t.Errorf("%d rows after others", len(rows))
 	}
 }
 
