@@ -167,6 +167,7 @@ type importResult struct {
 	Added int64 `json:"added"`
 	Same  int64 `json:"same"`
 
+	Nameless   int         // rows of a CSV file that are persons without a name
 	Faults     []lineFault `json:"faults"`
 	MoreFaults bool        `json:"moreFaults"`
 	Unshown    int         // more faults
@@ -237,6 +238,7 @@ func (c *Console) importFile(r *request) error {
 	result.File = form.name
 	p := transferPage{Kinds: csvrows.Kinds, File: form.name, Result: result}
 	lines, faults, release, kept := form.file, []lineFault(nil), func() {}, (*keeper)(nil)
+	var rows *csvrows.Lines // nil for NDJSON
 	if form.fields.Get("kind") != "" {
 		if result.Check {
 			kept = r.keep(&form)
@@ -245,7 +247,6 @@ func (c *Console) importFile(r *request) error {
 		var file *heavyFile
 		file, release = r.heavyFile(form)
 		defer release()
-		var rows *csvrows.Lines
 		err := file.parse(func() (err error) {
 			rows, err = p.csvLines(file, form)
 			return err
@@ -280,6 +281,9 @@ func (c *Console) importFile(r *request) error {
 	}
 	if err = result.refuse(err, upload.err); err != nil {
 		return err
+	}
+	if rows != nil {
+		result.Nameless = rows.Nameless
 	}
 	result.Faults = append(result.Faults, faults...)
 	slices.SortStableFunc(result.Faults, func(a, b lineFault) int { return cmp.Compare(a.Line, b.Line) })

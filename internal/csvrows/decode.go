@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
 )
 
 // A File is CSV that is read row by row: with commas, semicolons or tabs, with or without a byte order mark,
@@ -107,6 +109,9 @@ type Lines struct {
 	// Refuse is called for each row that is wrong, which is left out. nil ends the lines with the *Fault.
 	Refuse func(Fault) error
 
+	// Nameless counts the lines so far that are persons without a name.
+	Nameless int
+
 	file    *File
 	kind    Kind
 	columns Columns
@@ -117,6 +122,7 @@ type Lines struct {
 	rest    []byte // of the line in buffer that is not read yet
 	buffer  []byte
 	texts   [][]byte // of the fields of a row
+	joined  []byte   // the parts of a name
 }
 
 // NewLines returns the rows of a file as records of a kind.
@@ -170,8 +176,8 @@ func (l *Lines) next() error {
 
 func (l *Lines) encode(cells [][]byte, line int) error {
 	l.texts = l.texts[:0]
-	empty := true
-	for _, f := range l.kind.Fields {
+	empty, name := true, -1
+	for n, f := range l.kind.Fields {
 		var text []byte
 		if i, ok := l.columns[f.Member]; ok && i < len(cells) {
 			text = cells[i]
@@ -180,10 +186,16 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 		if f.Member == "domain" {
 			text = host(text)
 		}
+		if f.Member == memberName {
+			name = n
+		}
 		l.texts = append(l.texts, text)
 	}
 	if empty {
 		return nil
+	}
+	if name >= 0 && !l.joinParts(name) {
+		return &Fault{line, memberName, fmt.Sprintf("has more than %d characters", atrium.MaxProspectText)}
 	}
 	out := l.buffer[:0]
 	out = append(out, `{"kind":"`+l.kind.Record+`"`...)
@@ -191,6 +203,8 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 		switch text := l.texts[i]; {
 		case f.Member == "domain" && f.Required && len(text) > 0 && !isDomain(text):
 			return &Fault{line, f.Member, "is not a domain, such as example.com"}
+		case f.Member == "email" && len(text) > 0 && (len(text) > maxPersonal || !atrium.IsEmail(string(text))):
+			return &Fault{line, f.Member, "is not an e-mail address, such as jane@example.com"}
 		case len(text) > 0:
 			var err error
 			if out, err = jsontext.AppendQuote(append(out, `,"`+f.Member+`":`...), text); err != nil {
@@ -201,7 +215,10 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 		}
 	}
 	if l.kind.Record == "prospect" {
-		out = append(out, `,"prospectId":"`+prospectID(l.texts)+`"`...)
+		if len(l.texts[name]) == 0 {
+			l.Nameless++
+		}
+		out = append(out, `,"prospectId":"`+prospectID(l.kind.Fields, l.texts)+`"`...)
 	}
 	out = append(out, "}\n"...)
 	l.buffer, l.rest = out, out
@@ -209,11 +226,47 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 	return nil
 }
 
+// memberName is the member that parts are joined into.
+const (
+	memberName      = "name"
+	memberFirstName = "firstName"
+	memberLastName  = "lastName"
+)
+
+// maxPersonal is the maximum size in bytes of a text of a person that is copied.
+const maxPersonal = atrium.MaxProspectText * utf8.UTFMax
+
+// joinParts joins the parts of a name, in the order of the fields, unless the row has the whole name. The texts have no
+// parts afterwards. It reports whether the name is not too long.
+func (l *Lines) joinParts(name int) bool {
+	l.joined = l.joined[:0]
+	for i, f := range l.kind.Fields {
+		if f.partOf != memberName {
+			continue
+		}
+		if len(l.joined)+len(l.texts[i]) > maxPersonal {
+			return false
+		}
+		if len(l.joined) > 0 && len(l.texts[i]) > 0 {
+			l.joined = append(l.joined, ' ')
+		}
+		l.joined = append(l.joined, l.texts[i]...)
+		l.texts[i] = nil
+	}
+	if len(l.texts[name]) == 0 {
+		l.texts[name] = l.joined
+	}
+	return true
+}
+
 // prospectID returns the identifier of a row that is a prospect, by which it is recognized when it is imported
 // again.
-func prospectID(texts [][]byte) string {
+func prospectID(fields []Field, texts [][]byte) string {
 	hash := sha256.New()
-	for _, text := range texts {
+	for i, text := range texts {
+		if fields[i].partOf != "" {
+			continue
+		}
 		fmt.Fprintf(hash, "%d %s", len(text), text)
 	}
 	return "prospect_" + identifiers.EncodeToString(hash.Sum(nil))[:26]

@@ -20,22 +20,25 @@ type Field struct {
 	Member, Title string
 	Required      bool
 
+	partOf   string   // the member that the parts are joined into; "" if the records have the member itself
 	headings []string // which columns have it, in normal form
 }
 
 // Kinds are all kinds.
 var Kinds = []Kind{
 	{"accounts", "account", []Field{
-		{"domain", "Domain", true, []string{"domain", "domainname", "website", "websiteurl", "web", "url", "site", "homepage", "companydomain", "companydomainname"}},
-		{"name", "Name", false, []string{"name", "company", "companyname", "organization", "organizationname", "account", "accountname"}},
+		{"domain", "Domain", true, "", []string{"domain", "domainname", "website", "websiteurl", "web", "url", "site", "homepage", "companydomain", "companydomainname"}},
+		{"name", "Name", false, "", []string{"name", "company", "companyname", "organization", "organizationname", "account", "accountname"}},
 	}},
 	{"prospects", "prospect", []Field{
-		{"name", "Name", false, []string{"name", "fullname", "contact", "contactname", "person"}},
-		{"email", "E-mail", false, []string{"email", "emailaddress", "mail"}},
-		{"domain", "Domain", false, []string{"domain", "companydomain", "companydomainname", "website", "url"}},
-		{"phoneNumber", "Telephone", false, []string{"phonenumber", "phone", "telephone", "tel", "mobile"}},
-		{"slug", "Slug", false, []string{"slug"}},
-		{"linkedinProfileUrl", "LinkedIn", false, []string{"linkedinprofileurl", "linkedin", "linkedinurl", "linkedinprofile"}},
+		{"name", "Name", false, "", []string{"name", "fullname", "contact", "contactname", "person"}},
+		{memberFirstName, "First name", false, "name", []string{"firstname", "first", "givenname", "forename", "vorname", "prénom", "prenom"}},
+		{memberLastName, "Last name", false, "name", []string{"lastname", "last", "surname", "familyname", "nachname", "familienname"}},
+		{"email", "E-mail", false, "", []string{"email", "emailaddress", "mail"}},
+		{"domain", "Domain", false, "", []string{"domain", "companydomain", "companydomainname", "website", "url"}},
+		{"phoneNumber", "Telephone", false, "", []string{"phonenumber", "phone", "telephone", "tel", "mobile"}},
+		{"slug", "Slug", false, "", []string{"slug"}},
+		{"linkedinProfileUrl", "LinkedIn", false, "", []string{"linkedinprofileurl", "linkedin", "linkedinurl", "linkedinprofile"}},
 	}},
 }
 
@@ -78,6 +81,14 @@ func (k Kind) Guess(header []string) Columns {
 					break headings
 				}
 			}
+		}
+	}
+	// With a surname, a column that is just called name has the other part.
+	if i, ok := columns[memberName]; ok && names[i] == memberName {
+		_, first := columns[memberFirstName]
+		if _, last := columns[memberLastName]; last && !first {
+			columns[memberFirstName] = i
+			delete(columns, memberName)
 		}
 	}
 	return columns

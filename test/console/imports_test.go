@@ -95,6 +95,35 @@ func TestEveryFaultOfAFileIsShownWithItsLine(t *testing.T) {
 	})
 }
 
+// Lists of persons have the parts of names in columns of their own.
+func TestACheckOfPersonsSaysWhatIsMissing(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, of := s.signIn(atrium.RoleAdmin), "/console/"+string(s.tenants[0])
+		const file = "First Name,Last Name,Email\nKim,Lee,kim@a.example\n,,b@a.example\n,,c@a.example\nJo,Roe,jo.example\n"
+		columns := s.upload(of+"/import/columns", url.Values{"kind": {"prospects"}}, file, cookie)
+		for _, want := range []string{`<option value="0:First Name" selected>`, `<option value="1:Last Name" selected>`, `<option value="2:Email" selected>`} {
+			if !strings.Contains(columns.body, want) {
+				t.Errorf("the preview lacks %q", want)
+			}
+		}
+		fields := url.Values{"kind": {"prospects"}, "column:firstName": {"0:First Name"}, "column:lastName": {"1:Last Name"}, "column:email": {"2:Email"}}
+		a := s.upload(of+"/import?check=true", fields, file, cookie)
+		for _, want := range []string{"2 rows have no name.", `<td class="number">5</td><td>email</td><td>is not an e-mail address, such as jane@example.com</td>`} {
+			if !strings.Contains(a.body, want) {
+				t.Errorf("the check lacks %q: %s", want, a.body)
+			}
+		}
+		good, _, _ := strings.Cut(file, "Jo,")
+		if a := s.upload(of+"/import", fields, good, cookie); !strings.Contains(a.body, "3 records added") {
+			t.Errorf("the import: %s", a.body)
+		}
+		if a := s.ask(http.MethodGet, of+"/prospects?q=lee", nil, cookie); !strings.Contains(a.body, ">Kim Lee</a>") {
+			t.Errorf("the prospects: %s", a.body)
+		}
+	})
+}
+
 // What an export has, an import takes; neither is shown in the browser.
 func TestExportsAreFiles(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
