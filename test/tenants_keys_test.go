@@ -26,8 +26,9 @@ var keyResource = resource{
 var auditResource = resource{
 	has: func(t *testing.T, s *service, tn tenant) map[string]string {
 		t.Helper()
-		s.made(t, tn, "/manage/v0/brands", `{"name":"Matrix"}`, "brandId")
-		return map[string]string{"cursor": s.firstCursor(t, tn, "/manage/v0/audit"), "tenant": string(tn.id)}
+		brand := s.made(t, tn, "/manage/v0/brands", `{"name":"Matrix"}`, "brandId")
+		page := s.made(t, tn, "/manage/v0/pages", `{"brandId":"`+brand+`","name":"Matrix"}`, "pageId")
+		return map[string]string{"cursor": s.firstCursor(t, tn, "/manage/v0/audit"), "tenant": string(tn.id), "page": page}
 	},
 	places: func(_, of map[string]string) map[string]request {
 		named := "Atrium-Tenant: " + of["tenant"]
@@ -41,7 +42,10 @@ var auditResource = resource{
 			"tenant of a key to be made":   {method: "POST", target: "/manage/v0/keys", body: []byte(`{"name":"Matrix"}`), header: []string{named}},
 			"tenant of an import to check": {method: "POST", target: "/manage/v0/import?check=true", body: []byte(`{}`), header: []string{named}},
 		}
-		reads(requests, map[string]string{"cursor of the audit log": "/manage/v0/audit?cursor=" + of["cursor"]})
+		reads(requests, map[string]string{
+			"cursor of the audit log": "/manage/v0/audit?cursor=" + of["cursor"],
+			"page of the audit log":   "/manage/v0/audit?page=" + of["page"],
+		})
 		return requests
 	},
 }

@@ -171,7 +171,7 @@ func (c *http2Conn) received(f frame) error {
 	switch {
 	case f.kind == typeHeaders, f.kind == typeContinuation:
 		if f.kind == typeHeaders {
-			c.parts.Allow()
+			c.parts.Allow(1)
 			c.wire.AllowRecords()
 			c.block = 0
 		}

@@ -102,10 +102,11 @@ type conn struct {
 	once  sync.Once
 	leave func()
 
-	arrived  atomic.Bool  // data, since the last call of Waited
+	arrived  atomic.Bool  // data, since the last call of Pipelines
 	waited   atomic.Bool  // a read, since then
+	inRow    int          // requests that have not waited; owned by the goroutine of the requests
 	received atomic.Int64 // bytes
-	allowed  atomic.Bool  // AllowRecords was called since the last read
+	allowed  atomic.Int64 // requests since the last read
 
 	// Owned by the goroutine that reads.
 	tls     bool
@@ -132,15 +133,22 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
+// pipelined is how many requests in a row a client sends without waiting before it is noticed.
+const pipelined = 8
+
 // minWait is the duration from which a read has waited for the client. One that finds data takes 1 to 2 µs.
 const minWait = 10 * time.Microsecond
 
-// Read records for Waited whether it has waited for the client, and whether data has arrived. net/http also reads in the
+// Read records for Pipelines whether it has waited for the client, and whether data has arrived. net/http also reads in the
 // background during each request, to detect that the client has closed the connection: so a client that waits for its
 // response is noticed even if its next request comes immediately.
 //
-// It pauses if the client sends many small TLS records.
+// It pauses if the client has sent many small TLS records: before the next read, when the requests in them are known.
 func (c *conn) Read(b []byte) (int, error) {
+	if c.tls {
+		c.parts.Allow(int(c.allowed.Swap(0)))
+		c.parts.Pause()
+	}
 	began := time.Now()
 	n, err := c.Conn.Read(b)
 	if time.Since(began) >= minWait {
@@ -151,23 +159,24 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	c.received.Add(int64(n))
 	if c.tls {
-		if c.allowed.Swap(false) {
-			c.parts.Allow()
-		}
 		c.parts.Add(c.records.small(b[:n]))
-		c.parts.Pause()
 	}
 	return n, err
 }
 
 // AllowRecords allows the small TLS records of another request.
-func (c *conn) AllowRecords() { c.allowed.Store(true) }
+func (c *conn) AllowRecords() { c.allowed.Add(1) }
 
 // Received returns how many bytes have been read.
 func (c *conn) Received() int64 { return c.received.Load() }
 
-// Waited reports whether data has arrived since the last call, and a read has waited for the client.
-func (c *conn) Waited() bool {
+// Pipelines reports whether the client has sent several requests, one for each call, without waiting for the responses: no data
+// has arrived since the last call, or no read has waited for it. Some in a row are necessary, because data can arrive just
+// before a read begins.
+func (c *conn) Pipelines() bool {
 	arrived, waited := c.arrived.Swap(false), c.waited.Swap(false)
-	return arrived && waited
+	if c.inRow++; arrived && waited {
+		c.inRow = 0
+	}
+	return c.inRow >= pipelined
 }

@@ -20,8 +20,8 @@ type Parts struct {
 // Add counts n small parts.
 func (p *Parts) Add(n int) { p.small += n }
 
-// Allow allows the small parts of another request.
-func (p *Parts) Allow() { p.small = 0 }
+// Allow allows the small parts of n more requests.
+func (p *Parts) Allow(n int) { p.small = max(0, p.small-n*freeParts) }
 
 // Pause sleeps as long as what was counted requires.
 func (p *Parts) Pause() {

@@ -14,6 +14,7 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/limit"
 	"atrium/internal/resource"
 	"atrium/internal/rest"
 	"atrium/internal/strictjson"
@@ -200,7 +201,7 @@ var alreadyChanged = func() <-chan struct{} {
 }()
 
 var (
-	errWaiting = errors.New("too many requests of the tenant wait for events")
+	errWaiting = fmt.Errorf("too many requests of the tenant wait for events: %w", limit.ErrBusy)
 	errNoEvent = errors.New("no event in time")
 )
 

@@ -185,6 +185,7 @@ func (a *API) guard(next, notFound http.Handler) http.Handler {
 			}
 		}()
 		if err := a.Limits.checkHeaders(r); err != nil {
+			closeAfter(w, r) // parsing thousands of fields has taken long
 			writeProblem(w, r, a.Log, err)
 			return
 		}

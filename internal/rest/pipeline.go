@@ -18,8 +18,8 @@ const pipelinePause = time.Millisecond
 
 // An arrivals is a connection that records what arrives: that of a *limit.Listener.
 type arrivals interface {
-	// Waited reports whether data has arrived since the last call, and a read has waited for the client.
-	Waited() bool
+	// Pipelines reports whether the client has sent several requests, one for each call, without waiting for the responses.
+	Pipelines() bool
 
 	// Received returns how many bytes have been read.
 	Received() int64
@@ -48,7 +48,7 @@ func pauseBusy(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(arrivalsKey{}).(arrivals); ok && r.ProtoMajor == 1 {
 			c.AllowRecords()
-			if !c.Waited() {
+			if c.Pipelines() {
 				time.Sleep(pipelinePause)
 			}
 			if r.ContentLength < 0 {

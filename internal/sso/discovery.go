@@ -67,7 +67,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err = withoutLargeKeys(body)
+	body, err = usable(body)
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return response, err
 }
@@ -76,8 +76,12 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 // processor time to verify.
 const maxKey = 8192
 
-// withoutLargeKeys returns a set of keys (RFC 7517, section 5) without RSA keys that are too large.
-func withoutLargeKeys(body []byte) ([]byte, error) {
+// maxKeys is how many keys of a provider are used. A token that does not name its key is compared with all of them.
+const maxKeys = 32
+
+// usable returns a set of keys (RFC 7517, section 5) without RSA keys that are too large or whose exponent is, and with
+// at most maxKeys.
+func usable(body []byte) ([]byte, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
 	}
@@ -87,9 +91,11 @@ func withoutLargeKeys(body []byte) ([]byte, error) {
 	set.Keys = slices.DeleteFunc(set.Keys, func(text jsontext.Value) bool {
 		var key struct {
 			N string `json:"n"` // base64url of the modulus (RFC 7518, section 6.3.1.1)
+			E string `json:"e"` // base64url of the exponent; usually 65537, in three bytes
 		}
-		return json.Unmarshal(text, &key) != nil || base64.RawURLEncoding.DecodedLen(len(key.N)) > maxKey/8
+		return json.Unmarshal(text, &key) != nil || base64.RawURLEncoding.DecodedLen(len(key.N)) > maxKey/8 || base64.RawURLEncoding.DecodedLen(len(key.E)) > 3
 	})
+	set.Keys = set.Keys[:min(len(set.Keys), maxKeys)]
 	return json.Marshal(set)
 }
 
