@@ -34,6 +34,7 @@ var auditResource = resource{
 		named := "Atrium-Tenant: " + of["tenant"]
 		requests := map[string]request{
 			"tenant of the audit log":      get("/manage/v0/audit", named),
+			"page of the audit log":        get("/manage/v0/audit?page=" + of["page"]),
 			"tenant of an audit export":    get("/manage/v0/audit/export", named),
 			"tenant of the head":           get("/manage/v0/audit/head", named),
 			"tenant of an export":          get("/manage/v0/export", named),
@@ -42,10 +43,7 @@ var auditResource = resource{
 			"tenant of a key to be made":   {method: "POST", target: "/manage/v0/keys", body: []byte(`{"name":"Matrix"}`), header: []string{named}},
 			"tenant of an import to check": {method: "POST", target: "/manage/v0/import?check=true", body: []byte(`{}`), header: []string{named}},
 		}
-		reads(requests, map[string]string{
-			"cursor of the audit log": "/manage/v0/audit?cursor=" + of["cursor"],
-			"page of the audit log":   "/manage/v0/audit?page=" + of["page"],
-		})
+		reads(requests, map[string]string{"cursor of the audit log": "/manage/v0/audit?cursor=" + of["cursor"]})
 		return requests
 	},
 }
