@@ -143,7 +143,7 @@ restores the default. --mapping and --verification replace the whole.`,
 		{
 			use: "try RECEIVER_ID", short: "Show what would become of a request", method: http.MethodPost, path: path + "/try", resource: path, layout: layoutDetails,
 			long: `Nothing is stored. --mapping, --verification and --secret-file are tried instead of those of the receiver.
---type and other parts of the mapping are tried instead of its own parts.`,
+A flag such as --type replaces only that expression of the mapping.`,
 			example: `  atrium receivers try receiver_… --sample --domain '"acme.example"'
   atrium receivers try receiver_… --request-file sample.json --domain 'body.company.domain'
   atrium receivers try receiver_… --delivery quarantined_… --type '"deal"'`,

@@ -170,9 +170,9 @@ func (c *conn) AllowRecords() { c.allowed.Add(1) }
 // Received returns how many bytes have been read.
 func (c *conn) Received() int64 { return c.received.Load() }
 
-// Pipelines reports whether the client has sent several requests, one for each call, without waiting for the responses: no data
-// has arrived since the last call, or no read has waited for it. Some in a row are necessary, because data can arrive just
-// before a read begins.
+// Pipelines reports whether the client has sent several requests in a row without waiting for the responses. It is called once
+// for each request. A request was not waited for if no data has arrived since the call before, or no read has waited for it.
+// One such request proves nothing, because its data can arrive just before a read begins.
 func (c *conn) Pipelines() bool {
 	arrived, waited := c.arrived.Swap(false), c.waited.Swap(false)
 	if c.inRow++; arrived && waited {

@@ -14,7 +14,6 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
-	"atrium/internal/limit"
 	"atrium/internal/resource"
 	"atrium/internal/rest"
 	"atrium/internal/strictjson"
@@ -170,8 +169,8 @@ func (a *API) readEvents(ctx context.Context, who auth.Principal, r *rest.Reques
 
 // waitForEvents waits for an event of a query, and returns an empty page if there is none in time.
 func (a *API) waitForEvents(ctx context.Context, who auth.Principal, r *rest.Request, e eventQuery) (rest.Response, error) {
-	if a.Waits.Acquire(ctx, who.TenantID) != nil {
-		return rest.Response{}, atrium.Unavailable(errWaiting)
+	if err := a.Waits.Acquire(ctx, who.TenantID); err != nil {
+		return rest.Response{}, atrium.Unavailable(err)
 	}
 	defer a.Waits.Release(who.TenantID)
 	ctx, cancel := r.UntilClosed(ctx)
@@ -200,10 +199,7 @@ var alreadyChanged = func() <-chan struct{} {
 	return c
 }()
 
-var (
-	errWaiting = fmt.Errorf("too many requests of the tenant wait for events: %w", limit.ErrBusy)
-	errNoEvent = errors.New("no event in time")
-)
+var errNoEvent = errors.New("no event in time")
 
 // waitForChange waits until there may be an event. It returns an error if the request must end: its time is over, its
 // key no longer works, the client has gone, or the server stops.

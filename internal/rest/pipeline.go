@@ -18,7 +18,8 @@ const pipelinePause = time.Millisecond
 
 // An arrivals is a connection that records what arrives: that of a *limit.Listener.
 type arrivals interface {
-	// Pipelines reports whether the client has sent several requests, one for each call, without waiting for the responses.
+	// Pipelines reports whether the client has sent several requests in a row without waiting for the responses. It is
+	// called once for each request.
 	Pipelines() bool
 
 	// Received returns how many bytes have been read.
@@ -63,12 +64,12 @@ func pauseBusy(next http.Handler) http.Handler {
 	})
 }
 
-// A chunk adds at least five bytes to its content (RFC 9112, section 7.1). chunksPause is for each
-// so many bytes of a body that are more than a quarter of its content. A chunk of one byte takes as long
-// as one of several hundred.
+// A chunk adds at least five bytes to its content (RFC 9112, section 7.1), and one with a byte takes as long as
+// one with several hundred. Of these bytes, a quarter of the content is free; there is one framingPause for each
+// pausedFraming of the rest.
 const (
-	maxChunks   = 16 << 10
-	chunksPause = time.Millisecond
+	pausedFraming = 16 << 10
+	framingPause  = time.Millisecond
 )
 
 // A chunkedBody is a body in chunks. It pauses if most of what arrives is not content.
@@ -95,10 +96,10 @@ func (b *chunkedBody) readRest(w http.ResponseWriter, r *http.Request) {
 func (b *chunkedBody) Read(to []byte) (int, error) {
 	n, err := b.ReadCloser.Read(to)
 	b.content += int64(n)
-	chunks := b.conn.Received() - b.before - b.content - b.content/4
-	if pauses := chunks/maxChunks - b.paused; pauses > 0 {
+	framing := b.conn.Received() - b.before - b.content - b.content/4
+	if pauses := framing/pausedFraming - b.paused; pauses > 0 {
 		b.paused += pauses
-		time.Sleep(time.Duration(pauses) * chunksPause)
+		time.Sleep(time.Duration(pauses) * framingPause)
 	}
 	return n, err
 }

@@ -66,13 +66,16 @@ var frontPage = template.Must(template.Must(layout.Clone()).Parse(`
 {{end}}<h2>Documentation</h2>
 <p><a href="/docs">External API</a>: record activity; read accounts, pages and audience versions.</p>
 <p><a href="/docs/manage">Management API</a>: manage accounts, pages, keys and tenants.</p>
-<p><a href="/docs/events">Events</a>: what webhooks receive.</p>
+<p><a href="/docs/events">Events</a>: what webhooks send to your endpoints.</p>
+<p><a href="/docs/receive">Receivers</a>: take the webhooks of other systems.</p>
 <p><a href="/docs/content">Content API</a>: show published pages on sites.</p>
 <p><a href="/errors/">Error codes</a>: what each one means and what to do.</p>
 <h2>OpenAPI documents</h2>
 <p>External API: <a href="/openapi.yaml">YAML</a>, <a href="/openapi.json">JSON</a>.
 Management API: <a href="/manage/openapi.yaml">YAML</a>, <a href="/manage/openapi.json">JSON</a>.
-Content API: <a href="/content/openapi.yaml">YAML</a>, <a href="/content/openapi.json">JSON</a>.</p>
+Content API: <a href="/content/openapi.yaml">YAML</a>, <a href="/content/openapi.json">JSON</a>.
+Events: <a href="/events/openapi.yaml">YAML</a>, <a href="/events/openapi.json">JSON</a>.
+Receivers: <a href="/receive/openapi.yaml">YAML</a>, <a href="/receive/openapi.json">JSON</a>.</p>
 <h2>Health</h2>
 <p><a href="/healthz">Health</a>: whether the process responds.
 <a href="/readyz">Readiness</a>: whether it can serve requests.</p>

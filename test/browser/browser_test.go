@@ -364,7 +364,7 @@ func TestStartPageLinksToEverythingElse(t *testing.T) {
 			}
 			b.screenshot("start")
 			b.checkLook("/")
-			for _, path := range []string{"/console", "/docs", "/docs/manage", "/errors/", "/openapi.yaml", "/openapi.json", "/manage/openapi.yaml", "/manage/openapi.json", "/healthz", "/readyz"} {
+			for _, path := range []string{"/console", "/docs", "/docs/manage", "/errors/", "/openapi.yaml", "/openapi.json", "/manage/openapi.yaml", "/manage/openapi.json", "/docs/content", "/docs/events", "/docs/receive", "/events/openapi.yaml", "/receive/openapi.json", "/healthz", "/readyz"} {
 				if !get[bool](b, fmt.Sprintf(`document.querySelector('a[href=%q]') !== null`, path)) {
 					t.Errorf("there is no link to %s", path)
 				}
