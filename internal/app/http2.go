@@ -78,6 +78,7 @@ func (s *http2Server) handOver(c net.Conn, state *tls.ConnectionState) {
 		Conn: c, state: state, timeout: s.server.ReadHeaderTimeout, done: make(chan struct{}),
 		read:  frameScanner{skip: prefaceBytes},
 		usage: newHTTP2Usage(&s.limits, c.RemoteAddr()), wire: uncounted{},
+		headers: limit.NewPace(headersRate, headersBurst),
 	}
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
 		if counter, ok := secure.NetConn().(recordCounter); ok {
@@ -121,9 +122,14 @@ type http2Conn struct {
 	wrote frameScanner // of the writer
 	usage *http2Usage
 
-	parts limit.Parts   // of the reader
-	block int           // bytes of the header block so far
-	wire  recordCounter // below TLS
+	// Of the reader.
+	parts   limit.Parts
+	last    uint32     // highest stream
+	usual   int        // bytes of its headers that are still free
+	headers limit.Pace // of other bytes of header blocks
+	wait    time.Duration
+
+	wire recordCounter // below TLS
 }
 
 // A recordCounter is a connection that counts small TLS records: that of a *limit.Listener.
@@ -140,10 +146,12 @@ const (
 	// usualContent is the content in bytes from which a DATA frame is not small.
 	usualContent = 256
 
-	// Decoding a header block takes longer than other bytes (RFC 7541), and net/http decodes one that is too large, too. What exceeds
-	// usualHeaders counts as a small part for each headersPart bytes.
-	usualHeaders = 4 << 10
-	headersPart  = 128
+	// Decoding a header block takes longer than other bytes (RFC 7541): a byte can be a field. net/http
+	// also decodes blocks that it then refuses. A request takes usualHeaders bytes; a connection may send
+	// headersBurst more, and headersRate more a second.
+	usualHeaders = 128
+	headersRate  = 256 << 10
+	headersBurst = 32 << 10
 )
 
 func (c *http2Conn) Read(b []byte) (int, error) {
@@ -153,6 +161,8 @@ func (c *http2Conn) Read(b []byte) (int, error) {
 		return 0, e // net/http closes the connection
 	}
 	c.parts.Pause()
+	time.Sleep(c.wait)
+	c.wait = 0
 	if c.read.inHeaders == before {
 		return n, err
 	}
@@ -170,14 +180,14 @@ func (c *http2Conn) Read(b []byte) (int, error) {
 func (c *http2Conn) received(f frame) error {
 	switch {
 	case f.kind == typeHeaders, f.kind == typeContinuation:
-		if f.kind == typeHeaders {
+		if f.kind == typeHeaders && f.stream > c.last { // not trailers
+			c.last, c.usual = f.stream, usualHeaders
 			c.parts.Allow(1)
 			c.wire.AllowRecords()
-			c.block = 0
 		}
-		before := max(c.block, usualHeaders)
-		c.block += f.length
-		c.parts.Add(max(0, c.block-before) / headersPart)
+		free := min(c.usual, f.length)
+		c.usual -= free
+		c.wait = c.headers.Spend(f.length - free)
 	case f.kind == typeData && f.content() < usualContent:
 		c.parts.Add(1)
 	}

@@ -122,7 +122,7 @@ func TestFrameScannerFindsSplitHeaderBlocks(t *testing.T) {
 	}
 }
 
-func TestManySmallHTTP2FramesPause(t *testing.T) {
+func TestSmallHTTP2FramesAndLargeHeadersPause(t *testing.T) {
 	const (
 		headers = "\x00\x00\x02\x01\x04\x00\x00\x00\x01\x82\x84"
 		small   = "\x00\x00\x01\x00\x00\x00\x00\x00\x01x"
@@ -130,6 +130,16 @@ func TestManySmallHTTP2FramesPause(t *testing.T) {
 	)
 	block := func(stream byte, kindAndFlags string, length int) string {
 		return string([]byte{0, byte(length >> 8), byte(length)}) + kindAndFlags + string([]byte{0, 0, 0, stream}) + strings.Repeat("\x82", length)
+	}
+	blocks := func(n, length int) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = block(byte(2*i+1), "\x01\x04", length)
+		}
+		return strings.Join(all, "")
+	}
+	ofHeaders := func(bytes int) time.Duration {
+		return time.Duration(bytes-headersBurst) * time.Second / headersRate
 	}
 	large := "\x00\x01\x00\x00\x00\x00\x00\x00\x01" + strings.Repeat("x", 256)
 	for _, c := range []struct {
@@ -140,20 +150,22 @@ func TestManySmallHTTP2FramesPause(t *testing.T) {
 		{"more", headers + strings.Repeat(small, 16+10*16), 10 * pause},
 		{"between large ones", headers + strings.Repeat(small+large, 16+10*16), 10 * pause},
 		{"large ones", headers + strings.Repeat(large, 1000), 0},
-		{"usual headers", block(1, "\x01\x04", 4096) + large, 0},
-		{"large headers", block(1, "\x01\x04", 16_384) + block(3, "\x01\x04", 16_384) + large, 2 * 5 * pause},
-		{"headers in parts", block(1, "\x01\x00", 4096) + block(1, "\x09\x00", 4096) + block(1, "\x09\x04", 4096) + large, 3 * pause},
+		{"headers of many requests", blocks(50, 128) + large, 0},
+		{"larger ones within the burst", blocks(8, 4096) + large, 0},
+		{"larger ones beyond it", blocks(50, 4096) + large, ofHeaders(50 * (4096 - 128))},
+		{"headers in parts", block(1, "\x01\x00", 16_384) + block(1, "\x09\x00", 16_384) + block(1, "\x09\x04", 16_384) + large, ofHeaders(3*16_384 - 128)},
+		{"trailers", block(1, "\x01\x04", 128) + strings.Repeat(block(1, "\x01\x05", 128), 300) + large, ofHeaders(300 * 128)},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			limits := &http2Limits{streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 10}), unread: limit.NewQuota[netip.Addr](1 << 30)}
+			limits := &http2Limits{streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 100}), unread: limit.NewQuota[netip.Addr](1 << 30), most: 100}
 			client, server := net.Pipe()
-			conn := &http2Conn{Conn: server, timeout: time.Hour, wire: uncounted{}, done: make(chan struct{}), usage: newHTTP2Usage(limits, &net.TCPAddr{})}
+			conn := &http2Conn{Conn: server, timeout: time.Hour, wire: uncounted{}, done: make(chan struct{}), usage: newHTTP2Usage(limits, &net.TCPAddr{}), headers: limit.NewPace(headersRate, headersBurst)}
 			go func() { _, _ = io.WriteString(client, c.sent) }()
 			began := time.Now()
 			if n, err := io.CopyN(io.Discard, conn, int64(len(c.sent))); err != nil {
 				t.Errorf("%s: read %d bytes: %v", c.name, n, err)
 			}
-			if took := time.Since(began); took != c.want {
+			if took := time.Since(began); took.Round(time.Microsecond) != c.want.Round(time.Microsecond) {
 				t.Errorf("%s: reading took %s, want %s", c.name, took, c.want)
 			}
 		})

@@ -15,7 +15,7 @@ import (
 type http2Limits struct {
 	streams *limit.Semaphore[netip.Addr] // open ones; they hold headers and responses
 	unread  *limit.Quota[netip.Addr]     // bytes of bodies that no handler has read yet
-	most    int                          // streams of a connection that net/http handles at a time
+	most    int                          // streams of a connection that net/http handles at a time; it decodes the headers of others, too
 	refused func()
 }
 
@@ -45,7 +45,7 @@ type http2Usage struct {
 	mu      sync.Mutex
 	ended   bool                // guarded by mu
 	last    uint32              // guarded by mu; the highest stream that the client has opened
-	open    map[uint32]struct{} // guarded by mu; each holds a slot
+	open    map[uint32]struct{} // guarded by mu; each holds a slot. An honest client has at most twice limits.most: it can have received a response that is not counted yet
 	running int                 // guarded by mu; handlers
 	reset   int                 // guarded by mu; streams that the client has reset and whose handlers may run; each holds a slot
 	came    int64               // guarded by mu; bytes of bodies
@@ -69,7 +69,8 @@ func (u *http2Usage) received(f frame) error {
 		}
 		u.last = f.stream
 		u.allowEmpty()
-		if u.limits.streams.Acquire(context.Background(), u.client) != nil {
+		tooMany := u.limits.most > 0 && len(u.open) >= 2*u.limits.most
+		if tooMany || u.limits.streams.Acquire(context.Background(), u.client) != nil {
 			return u.refuse()
 		}
 		u.open[f.stream] = struct{}{}

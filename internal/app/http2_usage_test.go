@@ -182,3 +182,24 @@ func TestHTTP2FramesWithoutContentAreLimited(t *testing.T) {
 		u.end()
 	}
 }
+
+// A client may have received the end of responses whose streams still count as open.
+func TestHTTP2ClientsMayNotExceedTheirStreams(t *testing.T) {
+	refused := 0
+	limits := &http2Limits{
+		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 100}), most: 4, refused: func() { refused++ },
+	}
+	u := newHTTP2Usage(limits, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)})
+	for stream := uint32(1); stream < 16; stream += 2 {
+		if err := u.received(frame{kind: typeHeaders, stream: stream}); err != nil {
+			t.Fatalf("stream %d: %v", stream, err)
+		}
+	}
+	if err := u.received(frame{kind: typeHeaders, stream: 17}); !errors.Is(err, errHTTP2Limit) || refused != 1 {
+		t.Errorf("more than twice the maximum: %v, refused %d times", err, refused)
+	}
+	u.end()
+	if held := limits.streams.Held(); held != 0 {
+		t.Errorf("%d slots are held at the end", held)
+	}
+}

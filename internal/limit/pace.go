@@ -1,0 +1,28 @@
+package limit
+
+import "time"
+
+// A Pace limits the rate of one source: a burst, and then so many a second (GCRA). It is not safe for
+// concurrent use.
+type Pace struct {
+	rate   int // a second
+	burst  int
+	fullAt time.Time // when the full burst is available again
+}
+
+// NewPace returns a Pace of rate a second, at least 1, after a burst.
+func NewPace(rate, burst int) Pace { return Pace{rate: rate, burst: burst} }
+
+// Spend counts n, and returns how long the source has to wait until these are within the rate.
+func (p *Pace) Spend(n int) time.Duration {
+	now := time.Now()
+	if p.fullAt.Before(now) {
+		p.fullAt = now
+	}
+	p.fullAt = p.fullAt.Add(p.duration(n))
+	return max(0, p.fullAt.Sub(now)-p.duration(p.burst))
+}
+
+func (p *Pace) duration(n int) time.Duration {
+	return time.Duration(n) * time.Second / time.Duration(p.rate)
+}
