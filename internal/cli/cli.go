@@ -148,7 +148,7 @@ To try it, run: atrium demo`,
 	for _, g := range groups() {
 		root.AddCommand(newGroup(g))
 	}
-	root.AddCommand(newTargetTopic())
+	root.AddCommand(newTargetTopic(), newSettingsTopic())
 	shortenHelp(root)
 	return root
 }

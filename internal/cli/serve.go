@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"atrium/internal/app"
 	"atrium/internal/config"
@@ -107,7 +108,9 @@ func settingsFlags(
 	cmd *cobra.Command, defaults config.Config,
 ) (func() (config.Config, []config.Setting, error), *config.Loader) {
 	settings := defaults
+	cmd.Flags().SortFlags = false // related settings are next to each other
 	loader := config.Bind(cmd.Flags(), &settings)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Annotations = map[string][]string{ofSettings: nil} })
 	return func() (config.Config, []config.Setting, error) {
 		list, err := loader.Load(os.LookupEnv)
 		if err != nil {
