@@ -5,6 +5,7 @@ package chart
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -30,6 +32,7 @@ type objects struct {
 	deployments []apps.Deployment
 	services    []core.Service
 	claims      []core.PersistentVolumeClaim
+	jobs        []batch.CronJob
 	budgets     []policy.PodDisruptionBudget
 	scalers     []autoscaling.HorizontalPodAutoscaler
 	ingresses   []networking.Ingress
@@ -102,6 +105,8 @@ func (o *objects) add(text string) error {
 		return decode(text, &o.services)
 	case "PersistentVolumeClaim":
 		return decode(text, &o.claims)
+	case "CronJob":
+		return decode(text, &o.jobs)
 	case "PodDisruptionBudget":
 		return decode(text, &o.budgets)
 	case "HorizontalPodAutoscaler":
@@ -230,6 +235,93 @@ func TestSQLiteHasOnePodThatIsReplacedAfterItHasEnded(t *testing.T) {
 	}
 }
 
+func TestBackupsAreMadeOnTheNodeOfTheServer(t *testing.T) {
+	o := mustRender(t, `
+image: {repository: registry.example/atrium, tag: "1.2.3", pullPolicy: Always, pullSecrets: [registry]}
+backup: {enabled: true, schedule: "30 2 * * *", keep: 30d, size: 7Gi, storageClass: slow, resources: {limits: {memory: 1Gi}}}
+nodeSelector: {disktype: ssd}
+tolerations: [{key: dedicated, operator: Exists}]`)
+	if len(o.jobs) != 1 || len(o.claims) != 2 {
+		t.Fatalf("%d jobs, %d claims", len(o.jobs), len(o.claims))
+	}
+	backups, data := o.claims[0], o.claims[1]
+	if *backups.Spec.StorageClassName != "slow" || backups.Spec.Resources.Requests.Storage().String() != "7Gi" || backups.Annotations["helm.sh/resource-policy"] != "keep" {
+		t.Errorf("the claim is %+v", backups)
+	}
+	job, template := o.jobs[0].Spec, o.jobs[0].Spec.JobTemplate.Spec.Template
+	if job.Schedule != "30 2 * * *" || job.ConcurrencyPolicy != batch.ForbidConcurrent {
+		t.Errorf("the job is %+v", job)
+	}
+	pod := template.Spec
+	c := pod.Containers[0]
+	if want := []string{"backup", "/backups/", "--keep", "30d"}; !slices.Equal(c.Args, want) || c.Image != "registry.example/atrium:1.2.3" || c.ImagePullPolicy != core.PullAlways || c.Resources.Limits.Memory().String() != "1Gi" {
+		t.Errorf("the container is %+v", c)
+	}
+	mounted := map[string]string{}
+	for _, m := range c.VolumeMounts {
+		for _, v := range pod.Volumes {
+			if v.Name == m.Name && v.PersistentVolumeClaim != nil {
+				mounted[m.MountPath] = v.PersistentVolumeClaim.ClaimName
+			}
+		}
+	}
+	if want := map[string]string{"/data": data.Name, "/backups": backups.Name}; !maps.Equal(mounted, want) {
+		t.Errorf("the volumes are %v, want %v", mounted, want)
+	}
+	server := o.deployments[0].Spec.Template
+	if near := pod.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]; near.TopologyKey != "kubernetes.io/hostname" || !maps.Equal(near.LabelSelector.MatchLabels, o.deployments[0].Spec.Selector.MatchLabels) {
+		t.Errorf("it is near %+v", near)
+	}
+	if s := pod.SecurityContext; *s.RunAsUser != *server.Spec.SecurityContext.RunAsUser || !*s.RunAsNonRoot || *s.FSGroup != 65532 {
+		t.Errorf("the pod has %+v", s)
+	}
+	if s := c.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
+		t.Errorf("the container has %+v", s)
+	}
+	if pod.ImagePullSecrets[0].Name != "registry" || pod.NodeSelector["disktype"] != "ssd" || len(pod.Tolerations) != 1 || *pod.AutomountServiceAccountToken {
+		t.Errorf("the pod is %+v", pod)
+	}
+	sent := true
+	for name, value := range o.services[0].Spec.Selector {
+		sent = sent && template.Labels[name] == value
+	}
+	if sent {
+		t.Error("the service sends requests to the job")
+	}
+	if o := mustRender(t, `{backup: {enabled: true}, database: {engine: postgres, urlSecret: database}}`); len(o.jobs)+len(o.claims) != 0 {
+		t.Error("PostgreSQL has backups of a file")
+	}
+}
+
+// The pod of the documentation uses the volumes of a release with the name atrium.
+func TestTheDocumentedRestoreMountsTheVolumes(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubernetes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	var pod core.Pod
+	if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
+		t.Fatal(err)
+	}
+	o := mustRender(t, "{fullnameOverride: atrium, backup: {enabled: true}}")
+	var names, claims []string
+	for _, v := range pod.Spec.Volumes {
+		names = append(names, v.PersistentVolumeClaim.ClaimName)
+	}
+	for _, c := range o.claims {
+		claims = append(claims, c.Name)
+	}
+	slices.Sort(claims)
+	if !slices.Equal(names, claims) {
+		t.Errorf("the pod mounts %v, and a release has %v", names, claims)
+	}
+	if args := pod.Spec.Containers[0].Args; args[0] != "restore" || !slices.Contains(args, "sqlite:/data/atrium.db") {
+		t.Errorf("the pod runs %v", args)
+	}
+}
+
 func TestPostgreSQLHasPodsThatAreReplacedOneByOne(t *testing.T) {
 	o := mustRender(t, withPostgres)
 	d := o.deployments[0]
@@ -322,6 +414,7 @@ func TestTheSchemaRefusesMistakes(t *testing.T) {
 		"{database: {engine: mysql}}":     "engine",
 		"{database: {engine: postgres}}":  "urlSecret",
 		"{database: {size: 10}}":          "size",
+		"{backup: {keep: 2w}}":            "keep",
 		"{replicas: 0}":                   "replicas",
 		"{ingress: {enabled: true}}":      "host",
 		"{settings: {database: x}}":       "database",
