@@ -186,8 +186,8 @@ func TestMetricsCountEvents(t *testing.T) {
 			t.Errorf("missing series %s", series)
 		}
 	}
-	if regexp.MustCompile(`(?m)^atrium_sqlite_wal_bytes 0$`).MatchString(text) {
-		t.Error("the WAL is empty after a commit")
+	if regexp.MustCompile(`(?m)^atrium_sqlite_(file|wal)_bytes 0$`).MatchString(text) {
+		t.Error("the database or the WAL is empty after a commit")
 	}
 }
 

@@ -83,6 +83,7 @@ func (a *App) measure(c Config) {
 	m.Gauge("atrium_http_heavy_work", "Heavy work in progress, such as decoding large bodies.", func() float64 { return float64(a.limits.Heavy.Held()) })
 	m.Gauge("atrium_store_connections", "Database connections in use.", func() float64 { return float64(s.Stats().Connections) })
 	m.Gauge("atrium_store_connection_waits", "Statements and transactions that wait for a connection to a database server.", func() float64 { return float64(s.Stats().Waiting) })
+	m.Gauge("atrium_sqlite_file_bytes", "Bytes in the database file.", func() float64 { return float64(s.Stats().FileBytes) })
 	m.Gauge("atrium_sqlite_wal_bytes", "Bytes in the write-ahead log, as of the last commit.", func() float64 { return float64(s.Stats().WALBytes) })
 	m.Gauge("atrium_auth_cached_keys", "API keys in the cache.", func() float64 { return float64(a.keys.Cached()) })
 

@@ -178,7 +178,8 @@ type Cluster struct {
 type Stats struct {
 	Connections int   // connections in use
 	Waiting     int   // calls that wait for a connection to a server
-	WALBytes    int64 // size of an embedded database's WAL
+	FileBytes   int64 // size of an embedded database's file
+	WALBytes    int64 // size of its WAL
 	WALBlocked  bool  // long reads keep a large WAL from being reset, or erased data in it: they should end, and none should begin
 }
 

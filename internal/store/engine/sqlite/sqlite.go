@@ -396,7 +396,8 @@ func (db *database) Stats() engine.Stats {
 	if db.writeLock.held() {
 		connections++
 	}
-	return engine.Stats{Connections: connections, WALBytes: db.walPages.Load() * pageBytes, WALBlocked: db.walBlocked.Load() || db.purgeBlocked()}
+	size, _ := sizeOf(db.path) // 0 if the file cannot be read, which fileCheck reports
+	return engine.Stats{Connections: connections, FileBytes: size, WALBytes: db.walPages.Load() * pageBytes, WALBlocked: db.walBlocked.Load() || db.purgeBlocked()}
 }
 
 // Snapshot acquires the write lock once, so that writes that began before it are committed. It
