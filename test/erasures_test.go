@@ -44,6 +44,26 @@ func TestLargeErasureCompletesInTheBackground(t *testing.T) {
 	})
 }
 
+func TestADeletedEntryIsExplainedWithoutItsContent(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *service) {
+		entry := s.made(t, s.north, "/v0/account_logs", `{"source":"crm","type":"call","idempotencyKey":"call-1","domain":"canary.example","payload":{"email":"canary@example.com"}}`, "accountLogId")
+		s.waitForErasures(t, s.north, s.made(t, s.north, "/manage/v0/erasures", `{"rule":{"text":"canary@example.com"}}`, "erasureId"))
+		explain := get("/manage/v0/account_logs/"+entry+"/explanation", "x-api-key: "+s.north.manage)
+		a := s.send(t, explain)
+		body := string(a.body)
+		if a.status != 200 || !strings.Contains(body, `"deleted":true`) || !strings.Contains(body, `the source \"crm\" and the type \"call\"`) ||
+			!strings.Contains(body, "If its request is sent again, nothing is stored.") || strings.Contains(body, "canary") || strings.Contains(body, "retention rule deleted") {
+			t.Error(a)
+		}
+		for _, fault := range checkExchange(t, explain, a) {
+			t.Error(fault)
+		}
+		if a := s.send(t, get("/manage/v0/account_logs/"+entry+"/explanation", "x-api-key: "+s.south.manage)); a.status != 404 {
+			t.Errorf("another tenant: %s", a)
+		}
+	})
+}
+
 func TestErasureCompletesAfterAConcurrentRead(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		s.load(t, s.north, `{"kind":"account","accountId":"account_00000000000000000000erased","domain":"erased.example"}

@@ -73,9 +73,9 @@ while entries are counted for the first time, as after an upgrade.`,
 		{
 			use: "explain ACCOUNT_LOG_ID", short: "Explain why an entry is in its account",
 			long: `The command says what the rule that chose the account saw and chose, and what has happened to
-the entry since.`,
+the entry since. Of an entry that was erased, or deleted by a retention rule, it says what is left.`,
 			method: http.MethodGet, path: entryPath + "/explanation", layout: layoutDetails, columns: []column{
-				{"Entry", "accountLogId"}, {"Account", "accountId"}, {"Rule", "rule"}, {"Submitted by", "submittedBy"},
+				{"Entry", "accountLogId"}, {"Account", "accountId"}, {"Deleted", "deleted"}, {"Rule", "rule"}, {"Submitted by", "submittedBy"},
 				{"Request", "requestId"}, {"Explanation", "steps"},
 			}, itemFormats: map[string]formatFunc{"steps": formatStep},
 		},

@@ -149,6 +149,16 @@ func (r *request) findSender(by string) (s sender, err error) {
 func (c *Console) showEntry(r *request) error {
 	var p entryPage
 	path := "/account_logs/" + url.PathEscape(r.http.PathValue("entry_id"))
+	var explanation struct {
+		Deleted bool     `json:"deleted"`
+		Steps   []string `json:"steps"`
+	}
+	if _, err := r.get(&explanation, path+"/explanation", nil); err != nil {
+		return err
+	}
+	if explanation.Deleted {
+		return atrium.Errorf(atrium.CodeNotFound, "%s", strings.Join(explanation.Steps, " "))
+	}
 	if _, err := r.get(&p.Entry, path, nil); err != nil {
 		return err
 	}
@@ -156,12 +166,6 @@ func (c *Console) showEntry(r *request) error {
 		if _, err := r.get(&p.Entry.Payload, path+"/payload", nil); err != nil {
 			return err
 		}
-	}
-	var explanation struct {
-		Steps []string `json:"steps"`
-	}
-	if _, err := r.get(&explanation, path+"/explanation", nil); err != nil {
-		return err
 	}
 	var mentioned []atrium.AccountID
 	for _, sentence := range explanation.Steps {

@@ -334,7 +334,10 @@ func showError(w http.ResponseWriter, f frame, err error) {
 	case atrium.CodeForbidden:
 		shown.Title = "Not allowed"
 	case atrium.CodeNotFound:
-		shown.Title, shown.Detail = "Not found", notFoundDetail
+		shown.Title = "Not found"
+		if shown.Detail == "" || shown.Detail == atrium.NotFound().Detail { // which speaks of a key
+			shown.Detail = notFoundDetail
+		}
 	case atrium.CodeUnavailable:
 		shown.Title, shown.Detail = "Try again", "The service is busy or cannot reach its database. Nothing was changed."
 		if errors.Is(err, errUnshown) {

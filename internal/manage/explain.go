@@ -17,6 +17,7 @@ import (
 type explanation struct {
 	AccountLogID    atrium.EntryID   `json:"accountLogId"`
 	AccountID       atrium.AccountID `json:"accountId"`
+	Deleted         bool             `json:"deleted,omitzero"`
 	CanonicalDomain string           `json:"canonicalDomain,omitzero"`
 	origin
 	Steps []string `json:"steps"`
@@ -28,6 +29,9 @@ func (a *API) explainAccountLog(ctx context.Context, who auth.Principal, r *rest
 		return rest.Response{}, err
 	}
 	e, err := a.Store.TimelineEntry(ctx, who.TenantID, id)
+	if atrium.CodeOf(err) == atrium.CodeNotFound {
+		return a.explainDeleted(ctx, who.TenantID, id)
+	}
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -42,6 +46,30 @@ func (a *API) explainAccountLog(ctx context.Context, who auth.Principal, r *rest
 	}
 	x.Steps = explain(&e, x.CanonicalDomain, legacy, made)
 	return rest.Response{Body: x}, nil
+}
+
+// explainDeleted explains an entry by its tombstone.
+func (a *API) explainDeleted(ctx context.Context, tenant atrium.TenantID, id atrium.EntryID) (rest.Response, error) {
+	t, err := a.Store.Tombstone(ctx, tenant, id)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	return rest.Response{Body: explanation{AccountLogID: t.EntryID, AccountID: t.AccountID, Deleted: true, Steps: explainTombstone(&t)}}, nil
+}
+
+// explainTombstone says in sentences what is left of an entry.
+func explainTombstone(t *atrium.Tombstone) []string {
+	steps := []string{
+		fmt.Sprintf("The entry was deleted. It was recorded at %s, with the source %s and the type %s, in %s.", t.CreatedAt, quote(t.Source), quote(t.Type), t.AccountID),
+		"Its content, and which rule chose the account, are no longer stored.",
+	}
+	if t.ExpiresAt != nil {
+		steps = append(steps, fmt.Sprintf("A retention rule deleted it. What is left may be deleted from %s on.", t.ExpiresAt))
+	}
+	if t.KeyHMAC != nil {
+		steps = append(steps, "If its request is sent again, nothing is stored. The response is that of the first time.")
+	}
+	return steps
 }
 
 // chosenSince returns when the account that the domain of an entry chose was created; 0 if that is unknown,

@@ -59,3 +59,23 @@ func TestExplanationOfAReceivedEntryNamesTheReceiver(t *testing.T) {
 		t.Error(steps)
 	}
 }
+
+func TestExplanationOfADeletedEntrySaysWhatIsLeft(t *testing.T) {
+	until := atrium.Time(1_780_000_000_000_000)
+	for name, c := range map[string]struct {
+		tombstone atrium.Tombstone
+		steps     int
+		has       string
+	}{
+		"erased, without a key":    {atrium.Tombstone{}, 2, "The entry was deleted."},
+		"erased":                   {atrium.Tombstone{KeyHMAC: []byte{1}}, 3, "If its request is sent again, nothing is stored."},
+		"deleted by a rule":        {atrium.Tombstone{ExpiresAt: &until}, 3, "A retention rule deleted it. What is left may be deleted from " + until.String()},
+		"with texts of the sender": {atrium.Tombstone{Source: "\x1b[31m", Type: strings.Repeat("é", 1<<19)}, 2, `"\x1b[31m"`},
+	} {
+		steps := explainTombstone(&c.tombstone)
+		text := strings.Join(steps, "\n")
+		if len(steps) != c.steps || !strings.Contains(text, c.has) || len(text) > 4000 {
+			t.Errorf("%s: %d sentences, %d bytes: %.500s", name, len(steps), len(text), text)
+		}
+	}
+}

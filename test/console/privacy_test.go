@@ -67,5 +67,9 @@ func TestAnAddressFindsEntriesAndProspects(t *testing.T) {
 		if body := search(url.Values{"text": {"robin@people.example"}}); !strings.Contains(body, unknown) {
 			t.Errorf("after the erasure: %s", body)
 		}
+		a := s.ask(http.MethodGet, "/console/"+string(s.tenants[0])+entry, nil, cookie)
+		if a.StatusCode != http.StatusNotFound || !strings.Contains(a.body, "The entry was deleted.") || !strings.Contains(a.body, "forms") || strings.Contains(strings.ToLower(a.body), "robin@people") {
+			t.Errorf("the page of the erased entry: %s %s", a.Status, a.body)
+		}
 	})
 }

@@ -11,11 +11,19 @@ import (
 // expiryBatch is how many tombstones a transaction deletes.
 const expiryBatch = 500
 
-// A Store deletes expired tombstones. It is safe for concurrent use.
+// A Store finds tombstones, and deletes expired ones. It is safe for concurrent use.
 type Store struct{ db *kernel.DB }
 
 // New returns a Store on a database.
 func New(db *kernel.DB) *Store { return &Store{db} }
+
+// Tombstone returns what is left of a deleted entry. It returns NotFound if there is nothing.
+func (s *Store) Tombstone(ctx context.Context, tenant atrium.TenantID, id atrium.EntryID) (t atrium.Tombstone, err error) {
+	err = s.db.Find(ctx, selectTombstone, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) { t = Scan(r, tenant) })
+	return t, err
+}
+
+var selectTombstone = "SELECT " + Columns("$1") + " FROM tombstones t WHERE t.tenant_id = $1 AND t.entry_id = $2"
 
 // DeleteExpiredTombstones deletes expired tombstones of some tenants: see kernel.DB.Expire. Until it is
 // deleted, an expired tombstone still works.
