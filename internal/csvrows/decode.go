@@ -183,7 +183,7 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 			text = cells[i]
 		}
 		empty = empty && len(text) == 0
-		if f.Member == "domain" {
+		if f.Member == "domain" || f.Member == memberAccount {
 			text = host(text)
 		}
 		if f.Member == memberName {
@@ -201,7 +201,7 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 	out = append(out, `{"kind":"`+l.kind.Record+`"`...)
 	for i, f := range l.kind.Fields {
 		switch text := l.texts[i]; {
-		case f.Member == "domain" && f.Required && len(text) > 0 && !isDomain(text):
+		case (f.Member == "domain" && f.Required || f.Member == memberAccount) && len(text) > 0 && !isDomain(text):
 			return &Fault{line, f.Member, "is not a domain, such as example.com"}
 		case f.Member == "email" && len(text) > 0 && (len(text) > maxPersonal || !atrium.IsEmail(string(text))):
 			return &Fault{line, f.Member, "is not an e-mail address, such as jane@example.com"}
@@ -226,8 +226,9 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 	return nil
 }
 
-// memberName is the member that parts are joined into.
+// memberName is the member that parts are joined into. memberAccount is a link, so it does not make another prospect.
 const (
+	memberAccount   = "accountDomain"
 	memberName      = "name"
 	memberFirstName = "firstName"
 	memberLastName  = "lastName"
@@ -264,7 +265,7 @@ func (l *Lines) joinParts(name int) bool {
 func prospectID(fields []Field, texts [][]byte) string {
 	hash := sha256.New()
 	for i, text := range texts {
-		if fields[i].partOf != "" {
+		if fields[i].partOf != "" || fields[i].Member == memberAccount {
 			continue
 		}
 		fmt.Fprintf(hash, "%d %s", len(text), text)

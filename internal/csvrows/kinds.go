@@ -36,6 +36,7 @@ var Kinds = []Kind{
 		{memberLastName, "Last name", false, "name", []string{"lastname", "last", "surname", "familyname", "nachname", "familienname"}},
 		{"email", "E-mail", false, "", []string{"email", "emailaddress", "mail"}},
 		{"domain", "Domain", false, "", []string{"domain", "companydomain", "companydomainname", "website", "url"}},
+		{memberAccount, "Account, by its domain", false, "", []string{"accountdomain", "organizationdomain"}},
 		{"phoneNumber", "Telephone", false, "", []string{"phonenumber", "phone", "telephone", "tel", "mobile"}},
 		{"slug", "Slug", false, "", []string{"slug"}},
 		{"linkedinProfileUrl", "LinkedIn", false, "", []string{"linkedinprofileurl", "linkedin", "linkedinurl", "linkedinprofile"}},

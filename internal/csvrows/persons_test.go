@@ -68,3 +68,25 @@ func TestRowsWithoutANameAreCounted(t *testing.T) {
 		t.Errorf("%d rows, %v", l.Nameless, err)
 	}
 }
+
+func TestThePersonsOfATableNameTheirAccounts(t *testing.T) {
+	out, faults, err := convert("email,account domain,website\na@b.example,https://www.b.example/x,c.example\nd@e.example,,\nf@g.example,G Inc.,\n", "prospects")
+	if err != nil || strings.Count(out, "accountDomain") != 1 || !strings.Contains(out, `"domain":"c.example","accountDomain":"b.example"`) {
+		t.Errorf("%s, %v", out, err)
+	}
+	if want := (Fault{4, "accountDomain", "is not a domain, such as example.com"}); len(faults) != 1 || faults[0] != want {
+		t.Errorf("the faults are %v", faults)
+	}
+	// The link makes no other person.
+	id := func(table string) string {
+		out, _, err := convert(table, "prospects")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, id, _ := strings.Cut(out, `"prospectId":`)
+		return id
+	}
+	if a, b := id("email\na@b.example\n"), id("email,account domain\na@b.example,c.example\n"); a != b {
+		t.Errorf("the identifiers are %s and %s", a, b)
+	}
+}

@@ -29,6 +29,7 @@ func checkThenImport(t tb, p *place, file string) {
 func TestACheckPredictsTheImport(t *testing.T) {
 	p := newPlace(t)
 	second := func(line, member, id string) string { return with(line, member, `"`+id+`00000000000000000000000002"`) }
+	third := with(with(prospectLine, "accountIds", ""), "prospectId", `"prospect_00000000000000000000000003"`)
 	for _, lines := range [][]string{
 		oneOfEach,
 		{entryLine, versionLine, audienceLine, pageLine, prospectLine, accountLine},
@@ -42,6 +43,10 @@ func TestACheckPredictsTheImport(t *testing.T) {
 		{second(prospectLine, "prospectId", "prospect_"), second(with(prospectLine, "prospectId", ""), "name", "Dana")},
 		{with(prospectLine, "accountIds", `["account_00000000000000000000000009"]`)},
 		{with(with(prospectLine, "prospectId", ""), "accountIds", `["account_00000000000000000000000009"]`)},
+		{with(with(prospectLine, "prospectId", ""), "accountDomain", `"nobody.example"`)},
+		{with(with(with(prospectLine, "prospectId", ""), "accountIds", ""), "accountDomain", `"new.example"`), `{"kind":"account","domain":"new.example"}`},
+		{`{"kind":"account","domain":"new.example"}`, with(third, "accountDomain", `"NEW.example"`)},
+		{with(third, "accountDomain", `"new.example"`), with(prospectLine, "accountDomain", `"new.example"`)},
 		{`{"kind":"account"}`},
 		append(numbered(100, 600), "not JSON"),
 		append(numbered(1000, 600), with(numbered(5000, 1)[0], "domain", `"d1000.example"`)),

@@ -95,6 +95,9 @@ func (d *decoder) prospect() {
 	p.Name, p.Email, p.Domain = text("name"), text("email"), text("domain")
 	p.Slug, p.PhoneNumber, p.LinkedinProfileURL = text("slug"), text("phoneNumber"), text("linkedinProfileUrl")
 	p.AccountIDs = d.accountIDs()
+	if domain, _ := d.Text("accountDomain", strictjson.Nullable, atrium.CheckDomain); domain != "" {
+		d.item.AccountDomain, d.item.LegacyAccountDomain = canonical.DomainForms(domain)
+	}
 	d.dates(&p.CreatedAt, &p.UpdatedAt)
 	d.item.Record = p
 }

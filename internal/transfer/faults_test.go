@@ -105,6 +105,7 @@ func TestEveryViolatedConstraintIsNamed(t *testing.T) {
 		{prospectLine, "phoneNumber", text(`"\u0000"`, long(2001))},
 		{prospectLine, "linkedinProfileUrl", text(`"\u0000"`, long(2001))},
 		{prospectLine, "accountIds", []string{`null`, `"` + accountID + `"`, `[1]`, `[null]`, `["account_1"]`, `["page_00000000000000000000000001"]`, `{}`, accountsTo(atrium.MaxLinks + 1)}},
+		{prospectLine, "accountDomain", text(`""`, `" "`, `"a\u0000b"`)},
 		{prospectLine, "createdAt", instants},
 		{brandLine, "brandId", append(id("brand_"), `null`)},
 		{brandLine, "name", text(`""`, long(256), `"\u0000"`, `null`)},

@@ -124,6 +124,31 @@ func TestACheckOfPersonsSaysWhatIsMissing(t *testing.T) {
 	})
 }
 
+func TestPersonsOfATableAreLinkedToTheirAccounts(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, of := s.signIn(atrium.RoleAdmin), "/console/"+string(s.tenants[0])
+		const file = "Email,Website\nwren@a.example,https://www.acme.example/\njo@b.example,nobody.example\n"
+		if a := s.upload(of+"/import/columns", url.Values{"kind": {"prospects"}}, file, cookie); !strings.Contains(a.body, "Account, by its domain") {
+			t.Errorf("the preview: %s", a.body)
+		}
+		fields := url.Values{"kind": {"prospects"}, "column:email": {"0:Email"}, "column:accountDomain": {"1:Website"}}
+		if a := s.upload(of+"/import?check=true", fields, file, cookie); !strings.Contains(a.body, `<td class="number">3</td><td>accountDomain</td><td>is of no account: import the account first</td>`) {
+			t.Errorf("the check: %s", a.body)
+		}
+		good, _, _ := strings.Cut(file, "jo@")
+		if a := s.upload(of+"/import", fields, good, cookie); !strings.Contains(a.body, "1 record added") {
+			t.Errorf("the import: %s", a.body)
+		}
+		a := s.ask(http.MethodGet, of+"/prospects?q=wren", nil, cookie)
+		_, path, _ := strings.Cut(a.body, of+"/prospects/prospect_")
+		path, _, _ = strings.Cut(path, `"`)
+		if a := s.ask(http.MethodGet, of+"/prospects/prospect_"+path, nil, cookie); !strings.Contains(a.body, `account_000000000000000000000000a1">Acme</a>`) {
+			t.Errorf("the prospect: %s", a.body)
+		}
+	})
+}
+
 // What an export has, an import takes; neither is shown in the browser.
 func TestExportsAreFiles(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {

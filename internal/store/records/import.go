@@ -30,6 +30,10 @@ type Import struct {
 	// the account may be stored already; "" if there is none.
 	LegacyDomain string
 
+	// AccountDomain is the domain, in both forms, of an account to which a prospect is linked, besides its AccountIDs; ""
+	// for none.
+	AccountDomain, LegacyAccountDomain string
+
 	// Differs compares the stored record with the same identifier with this one. It returns the
 	// name of the first member that differs, or "". It is called within a transaction and must
 	// not call the store.

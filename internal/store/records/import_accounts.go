@@ -144,6 +144,11 @@ var (
 )
 
 func (im *importTx) prospects(run importRun) error {
+	named, err := im.accountsOfDomains(run)
+	if err != nil {
+		return err
+	}
+	run.items = compareNamed(run.items, named)
 	ids := identities[atrium.ProspectID](im.tenant, run)
 	stored, err := im.find(accounts.ProspectsByID, ids, func(r engine.Row) Record {
 		return &atrium.LinkedProspect{Prospect: accounts.ScanProspect(r, 0, im.tenant)}
@@ -193,6 +198,15 @@ func (im *importTx) prospects(run importRun) error {
 			}
 			links = append(links, engine.Args{kernel.IDArg(im.tenant), kernel.IDArg(id), int64(p.CreatedAt), kernel.IDArg(p.ID)})
 		}
+		if domain := item.item.AccountDomain; domain != "" {
+			id := named[domain]
+			if id == "" {
+				return refuse(item.index, "accountDomain", "is of no account: import the account first")
+			}
+			if !slices.Contains(p.AccountIDs, id) {
+				links = append(links, engine.Args{kernel.IDArg(im.tenant), kernel.IDArg(id), int64(p.CreatedAt), kernel.IDArg(p.ID)})
+			}
+		}
 	}
 	if _, err := im.tx.Batch(accounts.InsertProspects, rows, nil); err != nil {
 		return err
@@ -205,6 +219,64 @@ func (im *importTx) prospects(run importRun) error {
 		return err
 	}
 	return x.Write(im.tx)
+}
+
+// accountsOfDomains returns the accounts that prospects name by domain, by its canonical form. Of two accounts with the
+// two forms, it is the oldest, as for entries.
+func (im *importTx) accountsOfDomains(run importRun) (map[string]atrium.AccountID, error) {
+	var rows []engine.Args
+	named := map[string]string{} // the canonical form, by both
+	for _, item := range run.items {
+		for _, form := range []string{item.AccountDomain, item.LegacyAccountDomain} {
+			if form != "" && named[form] == "" {
+				named[form] = item.AccountDomain
+				rows = append(rows, engine.Args{kernel.IDArg(im.tenant), kernel.Hash16(form)})
+			}
+		}
+	}
+	oldest := make(map[string]*atrium.Account, len(rows))
+	if _, err := im.tx.Batch(accounts.AccountsByDomain, rows, func(r engine.Row) error {
+		a := accounts.ScanAccount(r, im.tenant)
+		domain := named[a.Domain]
+		if have := oldest[domain]; have == nil || accounts.CompareAge(&a, have) < 0 {
+			oldest[domain] = &a
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	ids := make(map[string]atrium.AccountID, len(oldest))
+	for domain, a := range oldest {
+		ids[domain] = a.ID
+	}
+	return ids, im.countLinks(len(ids))
+}
+
+// compareNamed returns items that compare stored prospects also with the accounts that they name by domain.
+func compareNamed(items []Import, named map[string]atrium.AccountID) []Import {
+	if !slices.ContainsFunc(items, func(i Import) bool { return i.AccountDomain != "" }) {
+		return items
+	}
+	items = slices.Clone(items)
+	for i := range items {
+		item := items[i]
+		if item.AccountDomain == "" {
+			continue
+		}
+		id, own := named[item.AccountDomain], item.Record.(*atrium.LinkedProspect).AccountIDs
+		items[i].Differs = func(stored Record) string {
+			p := *stored.(*atrium.LinkedProspect)
+			at := slices.Index(p.AccountIDs, id)
+			if at < 0 {
+				return "accountDomain"
+			}
+			if !slices.Contains(own, id) {
+				p.AccountIDs = slices.Delete(slices.Clone(p.AccountIDs), at, at+1)
+			}
+			return item.Differs(&p)
+		}
+	}
+	return items
 }
 
 // countLinks counts links that are read or written. It returns ErrChunkTooLarge if there are too

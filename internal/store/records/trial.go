@@ -113,8 +113,10 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (found related, err error)
 		if a, ok := item.Record.(*atrium.Account); ok {
 			named = append(named, engine.Args{kernel.IDArg(t.tenant), kernel.IDArg(a.ID)})
 		}
-		if item.LegacyDomain != "" {
-			f.domains = append(f.domains, engine.Args{kernel.IDArg(t.tenant), kernel.Hash16(item.LegacyDomain)})
+		for _, domain := range []string{item.LegacyDomain, item.AccountDomain, item.LegacyAccountDomain} {
+			if domain != "" {
+				f.domains = append(f.domains, engine.Args{kernel.IDArg(t.tenant), kernel.Hash16(domain)})
+			}
 		}
 	}
 	// Records that refer to others are read first: they add lookups of the others.

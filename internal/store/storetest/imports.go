@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/canonical"
 	"atrium/internal/store"
 )
 
@@ -21,6 +22,7 @@ var imports = []guarantee{
 	{"imported entries raise the latest activity and change nothing else of an account", importedActivity},
 	{"an imported idempotency key is bound like an appended one", importedKeyIsBound},
 	{"a version whose audience is of another page is refused", importedVersionOfOtherPage},
+	{"a prospect is linked to the account of a domain, the oldest one with either form, and refused without one", importedByDomain},
 }
 
 // wantRefused fails the test unless err refuses the record with the index because of the member.
@@ -262,4 +264,68 @@ func importedVersionOfOtherPage(t *testing.T, e *env) {
 	v.PageID = "" // optional
 	e.put(t, v)
 	e.wantNumbers(t, u, 1)
+}
+
+func importedByDomain(t *testing.T, e *env) {
+	put := func(chunk ...store.Import) (int, error) {
+		return e.Import(t.Context(), atrium.CommandLine(e.tenant), chunk)
+	}
+	linked := func(domain string, accounts ...*atrium.Account) store.Import {
+		i := item(e.newProspect(accounts...))
+		i.AccountDomain, i.LegacyAccountDomain = canonical.DomainForms(domain)
+		i.Differs = func(stored store.Record) string {
+			if have, want := describe(stored), describe(i.Record); have != want {
+				return "changed"
+			}
+			return ""
+		}
+		return i
+	}
+	// wantLinks checks the links of the prospect of an item.
+	wantLinks := func(i store.Import, accounts ...*atrium.Account) {
+		t.Helper()
+		id := i.Record.(*atrium.LinkedProspect).ID
+		p, err := e.Prospect(t.Context(), e.tenant, id)
+		want := make([]atrium.AccountID, len(accounts))
+		for i, a := range accounts {
+			want[i] = a.ID
+		}
+		slices.Sort(want)
+		if slices.Sort(p.AccountIDs); err != nil || !slices.Equal(p.AccountIDs, want) {
+			t.Errorf("%s is linked to %v, %v, want %v", id, p.AccountIDs, err, want)
+		}
+	}
+	old := e.importAccount(t, legacyURL, "") // of an earlier version
+	current := e.importAccount(t, hostOfForms, "")
+	other := e.newAccount("b.example", "")
+	_, err := put(item(other), linked("c.example"))
+	wantRefused(t, err, 1, "accountDomain")
+	byLegacy, byOther, both, twice := linked(legacyURL), linked("B.example."), linked("b.example", old), linked("b.example", other)
+	// The account of a domain may come before in the same chunk.
+	if added, err := put(item(other), byLegacy, byOther, both, twice); err != nil || added != 5 {
+		t.Fatalf("%d records were added: %v", added, err)
+	}
+	wantLinks(byLegacy, old)
+	wantLinks(byOther, other)
+	wantLinks(both, old, other)
+	wantLinks(twice, other)
+	if added, err := put(byLegacy, byOther, both, twice); err != nil || added != 0 {
+		t.Errorf("again, %d records were added: %v", added, err)
+	}
+	if err := e.unlinkErr(t, other.ID, byOther.Record.(*atrium.LinkedProspect).ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = put(byLegacy, byOther)
+	wantRefused(t, err, 1, "accountDomain")
+	// The links of a merged account are also those of the account that it was merged into.
+	e.merge(t, old.ID, current.ID)
+	merged := linked(legacyURL)
+	if added, err := put(merged, byLegacy); err != nil || added != 1 {
+		t.Fatalf("%d records were added: %v", added, err)
+	}
+	wantLinks(merged, current)
+	// The domain of another tenant finds nothing.
+	elsewhere := e.as(e.newTenant(t))
+	_, err = elsewhere.Import(t.Context(), atrium.CommandLine(elsewhere.tenant), []store.Import{linked("b.example")})
+	wantRefused(t, err, 0, "accountDomain")
 }
