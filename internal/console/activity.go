@@ -31,6 +31,11 @@ func (p activityPage) Filtered() bool {
 	return false
 }
 
+// More reports whether a filter is set that is not always shown.
+func (p activityPage) More() bool {
+	return p.Filters["since"] != "" || p.Filters["until"] != "" || p.Filters["claimedDomain"] != "" || p.Filters["idempotencyKey"] != ""
+}
+
 // activityQuery returns the parameters of the API for the filters of the list of entries, and those that addresses have.
 // a is the account that they name; zero for none.
 func (r *request) activityQuery() (query, shown url.Values, a account, err error) {
