@@ -124,6 +124,7 @@ type http2Conn struct {
 
 	// Of the reader.
 	parts   limit.Parts
+	small   int        // frames of this read
 	last    uint32     // highest stream
 	usual   int        // bytes of its headers that are still free
 	headers limit.Pace // of other bytes of header blocks
@@ -157,9 +158,12 @@ const (
 func (c *http2Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	before := c.read.inHeaders
+	c.small = 0
 	if e := c.read.scan(b[:n], c.received); e != nil {
 		return 0, e // net/http closes the connection
 	}
+	// A read returns data of one TLS record, which counts as small itself if it has one small frame.
+	c.parts.Add(max(0, c.small-1))
 	c.parts.Pause()
 	time.Sleep(c.wait)
 	c.wait = 0
@@ -189,7 +193,7 @@ func (c *http2Conn) received(f frame) error {
 		c.usual -= free
 		c.wait = c.headers.Spend(f.length - free)
 	case f.kind == typeData && f.content() < usualContent:
-		c.parts.Add(1)
+		c.small++
 	}
 	return c.usage.received(f)
 }

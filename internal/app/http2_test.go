@@ -146,9 +146,9 @@ func TestSmallHTTP2FramesAndLargeHeadersPause(t *testing.T) {
 		name, sent string
 		want       time.Duration
 	}{
-		{"those of a request", headers + strings.Repeat(small, 16), 0},
-		{"more", headers + strings.Repeat(small, 16+10*16), 10 * pause},
-		{"between large ones", headers + strings.Repeat(small+large, 16+10*16), 10 * pause},
+		{"those of a request", headers + strings.Repeat(small, 17), 0},
+		{"more", headers + strings.Repeat(small, 17+10*16), 10 * pause},
+		{"between large ones", headers + strings.Repeat(small+large, 17+10*16), 10 * pause},
 		{"large ones", headers + strings.Repeat(large, 1000), 0},
 		{"headers of many requests", blocks(50, 128) + large, 0},
 		{"larger ones within the burst", blocks(8, 4096) + large, 0},
@@ -162,8 +162,14 @@ func TestSmallHTTP2FramesAndLargeHeadersPause(t *testing.T) {
 			conn := &http2Conn{Conn: server, timeout: time.Hour, wire: uncounted{}, done: make(chan struct{}), usage: newHTTP2Usage(limits, &net.TCPAddr{}), headers: limit.NewPace(headersRate, headersBurst)}
 			go func() { _, _ = io.WriteString(client, c.sent) }()
 			began := time.Now()
-			if n, err := io.CopyN(io.Discard, conn, int64(len(c.sent))); err != nil {
+			if n, err := io.ReadFull(conn, make([]byte, len(c.sent))); err != nil {
 				t.Errorf("%s: read %d bytes: %v", c.name, n, err)
+			}
+			for range 1000 { // each in a TLS record, which counts itself
+				go func() { _, _ = io.WriteString(client, small) }()
+				if _, err := io.ReadFull(conn, make([]byte, len(small))); err != nil {
+					t.Errorf("%s: %v", c.name, err)
+				}
 			}
 			if took := time.Since(began); took.Round(time.Microsecond) != c.want.Round(time.Microsecond) {
 				t.Errorf("%s: reading took %s, want %s", c.name, took, c.want)
