@@ -137,11 +137,16 @@ type http2Conn struct {
 type recordCounter interface {
 	// AllowRecords allows those of another request.
 	AllowRecords()
+
+	// OfClient returns how many connections its client has open; 0 for a trusted proxy.
+	OfClient() int
 }
 
 type uncounted struct{}
 
 func (uncounted) AllowRecords() {}
+
+func (uncounted) OfClient() int { return 1 }
 
 const (
 	// usualContent is the content in bytes from which a DATA frame is not small.
@@ -149,10 +154,12 @@ const (
 
 	// Decoding a header block takes longer than other bytes (RFC 7541): a byte can be a field. net/http
 	// also decodes blocks that it then refuses. A request takes usualHeaders bytes; a connection may send
-	// headersBurst more, and headersRate more a second.
+	// headersBurst more, and headersRate more a second. If its client has more than fullRate connections, they share what
+	// these may send.
 	usualHeaders = 128
 	headersRate  = 256 << 10
-	headersBurst = 32 << 10
+	headersBurst = 16 << 10
+	fullRate     = 4
 )
 
 func (c *http2Conn) Read(b []byte) (int, error) {
@@ -191,7 +198,11 @@ func (c *http2Conn) received(f frame) error {
 		}
 		free := min(c.usual, f.length)
 		c.usual -= free
-		c.wait = c.headers.Spend(f.length - free)
+		share := 0 // of a trusted proxy, which has many clients
+		if n := c.wire.OfClient(); n > 0 {
+			share = max(1, n/fullRate)
+		}
+		c.wait = c.headers.Spend((f.length - free) * share)
 	case f.kind == typeData && f.content() < usualContent:
 		c.small++
 	}

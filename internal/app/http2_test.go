@@ -122,6 +122,28 @@ func TestFrameScannerFindsSplitHeaderBlocks(t *testing.T) {
 	}
 }
 
+// of is a wire whose client has a number of connections.
+type of int
+
+func (of) AllowRecords() {}
+
+func (n of) OfClient() int { return int(n) }
+
+func TestHTTP2ConnectionsOfAClientShareWhatHeadersMayTake(t *testing.T) {
+	const bytes = 1 << 20
+	for connections, share := range map[of]int{0: 0, 1: 1, 4: 1, 7: 1, 8: 2, 64: 16} {
+		synctest.Test(t, func(t *testing.T) {
+			conn := &http2Conn{wire: connections, usage: newHTTP2Usage(&http2Limits{}, &net.TCPAddr{}), headers: limit.NewPace(headersRate, headersBurst)}
+			if err := conn.received(frame{kind: typeContinuation, length: bytes}); err != nil {
+				t.Fatal(err)
+			}
+			if want := max(0, time.Duration(share*bytes-headersBurst)*time.Second/headersRate); conn.wait != want {
+				t.Errorf("%d connections: the wait is %s, want %s", connections, conn.wait, want)
+			}
+		})
+	}
+}
+
 func TestSmallHTTP2FramesAndLargeHeadersPause(t *testing.T) {
 	const (
 		headers = "\x00\x00\x02\x01\x04\x00\x00\x00\x01\x82\x84"
@@ -151,7 +173,7 @@ func TestSmallHTTP2FramesAndLargeHeadersPause(t *testing.T) {
 		{"between large ones", headers + strings.Repeat(small+large, 17+10*16), 10 * pause},
 		{"large ones", headers + strings.Repeat(large, 1000), 0},
 		{"headers of many requests", blocks(50, 128) + large, 0},
-		{"larger ones within the burst", blocks(8, 4096) + large, 0},
+		{"larger ones within the burst", blocks(4, 4096) + large, 0},
 		{"larger ones beyond it", blocks(50, 4096) + large, ofHeaders(50 * (4096 - 128))},
 		{"headers in parts", block(1, "\x01\x00", 16_384) + block(1, "\x09\x00", 16_384) + block(1, "\x09\x04", 16_384) + large, ofHeaders(3*16_384 - 128)},
 		{"trailers", block(1, "\x01\x04", 128) + strings.Repeat(block(1, "\x01\x05", 128), 300) + large, ofHeaders(300 * 128)},

@@ -62,6 +62,9 @@ func newHTTP2Usage(limits *http2Limits, client net.Addr) *http2Usage {
 func (u *http2Usage) received(f frame) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.ended { // nothing releases what is taken now
+		return errHTTP2Limit
+	}
 	switch f.kind {
 	case typeHeaders:
 		if f.stream <= u.last { // trailers
@@ -99,6 +102,9 @@ func (u *http2Usage) allowEmpty() { u.empty = max(0, u.empty-framesPerContent) }
 func (u *http2Usage) sent(f frame) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.ended {
+		return errHTTP2Limit
+	}
 	if f.kind == typeData && f.length > 0 {
 		u.allowEmpty()
 	}

@@ -203,3 +203,24 @@ func TestHTTP2ClientsMayNotExceedTheirStreams(t *testing.T) {
 		t.Errorf("%d slots are held at the end", held)
 	}
 }
+
+// net/http can close a connection while it reads or writes another frame.
+func TestAnHTTP2ConnectionThatHasEndedTakesNothing(t *testing.T) {
+	limits := &http2Limits{streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 8}), unread: limit.NewQuota[netip.Addr](1 << 30), most: 4}
+	u := newHTTP2Usage(limits, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)})
+	if err := u.received(frame{kind: typeHeaders, stream: 1}); err != nil {
+		t.Fatal(err)
+	}
+	u.end()
+	for _, err := range []error{
+		u.received(frame{kind: typeHeaders, stream: 3}), u.received(frame{kind: typeData, stream: 1, length: 1 << 20}),
+		u.sent(frame{kind: typeWindowUpdate, increment: 1 << 20}),
+	} {
+		if !errors.Is(err, errHTTP2Limit) {
+			t.Errorf("a frame after the end: %v", err)
+		}
+	}
+	if held := limits.streams.Held(); held != 0 || !limits.unread.Take(u.client, 1<<29) { // the share of one client
+		t.Errorf("%d slots are held at the end, or bytes", held)
+	}
+}

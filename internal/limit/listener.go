@@ -49,7 +49,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		ok, ofClient := l.enter(client)
 		if ok {
-			return &conn{Conn: c, leave: func() { l.leave(client) }, tls: l.bounds.TLS}, nil
+			return &conn{Conn: c, listener: l, client: client, tls: l.bounds.TLS}, nil
 		}
 		if l.bounds.Refused != nil {
 			l.bounds.Refused(ofClient)
@@ -99,8 +99,9 @@ func (l *Listener) leave(client netip.Addr) {
 // A conn is a connection that counts as open until it is closed.
 type conn struct {
 	net.Conn
-	once  sync.Once
-	leave func()
+	once     sync.Once
+	listener *Listener
+	client   netip.Addr // the zero Addr for a trusted proxy
 
 	arrived  atomic.Bool  // data, since the last call of Pipelines
 	waited   atomic.Bool  // a read, since then
@@ -120,7 +121,7 @@ type conn struct {
 
 func (c *conn) Close() error {
 	err := c.Conn.Close()
-	c.once.Do(c.leave)
+	c.once.Do(func() { c.listener.leave(c.client) })
 	return err
 }
 
@@ -166,6 +167,13 @@ func (c *conn) Read(b []byte) (int, error) {
 
 // AllowRecords allows the small TLS records of another request.
 func (c *conn) AllowRecords() { c.allowed.Add(1) }
+
+// OfClient returns how many connections its client has open; 0 for a trusted proxy.
+func (c *conn) OfClient() int {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	return c.listener.perClient[c.client]
+}
 
 // Received returns how many bytes have been read.
 func (c *conn) Received() int64 { return c.received.Load() }

@@ -204,3 +204,17 @@ func BenchmarkClientAddress(b *testing.B) {
 		})
 	}
 }
+
+func TestAConnectionKnowsHowManyItsClientHas(t *testing.T) {
+	f := listen(t, limit.Bounds{All: 10, Client: 5, Proxies: limit.Proxies{netip.MustParsePrefix("127.0.0.9/32")}})
+	ofClient := func(from string) int {
+		t.Helper()
+		f.want(t, from, true)
+		return (<-f.accepted).(interface{ OfClient() int }).OfClient()
+	}
+	for i, from := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.9", "127.0.0.2", "127.0.0.9", "127.0.0.1"} {
+		if got, want := ofClient(from), []int{1, 2, 0, 1, 0, 3}[i]; got != want {
+			t.Errorf("connection %d, from %s: %d, want %d", i, from, got, want)
+		}
+	}
+}
