@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	mathrand "math/rand/v2"
@@ -25,6 +26,7 @@ type Dispatcher struct {
 	crowded atomic.Bool // webhooks wait for sessions of others to end
 
 	mu       sync.Mutex
+	refused  bool                                  // a webhook had no session since the last complete pass, as there were too many of all tenants; guarded by mu
 	sessions map[atrium.WebhookID]*session         // guarded by mu
 	tenants  map[atrium.TenantID]*tenantDeliveries // those with sessions; guarded by mu
 }
@@ -32,7 +34,7 @@ type Dispatcher struct {
 // tenantDeliveries are the deliveries of a tenant.
 type tenantDeliveries struct {
 	sessions int           // guarded by Dispatcher.mu
-	refused  bool          // a webhook had no session since the last poll; guarded by Dispatcher.mu
+	refused  bool          // a webhook had no session since the last complete pass; guarded by Dispatcher.mu
 	crowded  atomic.Bool   // webhooks of the tenant wait for sessions of others of it to end
 	storing  chan struct{} // one for each transaction that stores results
 
@@ -97,12 +99,14 @@ func (d *Dispatcher) Run(ctx, drain context.Context) {
 	defer running.Wait()
 	failing := false
 	for ctx.Err() == nil {
-		err := d.claim(ctx, drain, &running)
+		complete, err := d.claim(ctx, drain, &running)
 		if err != nil && ctx.Err() == nil && !failing {
 			d.config.Log.Error("webhooks could not be leased; trying again", "error", err)
 		}
 		failing = err != nil
-		d.wait(ctx)
+		if complete || err != nil {
+			d.wait(ctx)
+		}
 	}
 }
 
@@ -127,44 +131,65 @@ func (d *Dispatcher) wait(ctx context.Context) {
 // jitter varies a duration by up to a quarter, so that processes do not poll at the same moment.
 func jitter(d time.Duration) time.Duration { return d*3/4 + mathrand.N(d/2+1) }
 
-// claim leases webhooks that are due, as many as there is room for, and starts their sessions.
-func (d *Dispatcher) claim(ctx, drain context.Context, running *sync.WaitGroup) error {
-	room := maxSessions - d.Leases()
+// leasesAtOnce is how many webhooks a pass leases: each needs a transaction, and others may have become due.
+const leasesAtOnce = 8
+
+// claim leases webhooks that are due, while there is room for them, and starts their sessions. complete reports whether it has tried
+// all.
+func (d *Dispatcher) claim(ctx, drain context.Context, running *sync.WaitGroup) (complete bool, err error) {
 	due, err := d.config.Store.DueWebhooks(ctx, 2*maxSessions)
 	if err != nil {
-		return err
+		return false, err
 	}
-	d.crowded.Store(len(due) > room)
 	// Processes that look at the same webhooks try different ones first, but those first that have waited longest.
 	for some := range slices.Chunk(due, maxTenantSessions) {
 		mathrand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 	}
-	for _, webhook := range due {
-		if ctx.Err() != nil { // the process ends
-			return nil
+	leased := 0
+	for _, webhook := range alternate(due) {
+		if ctx.Err() != nil || leased == leasesAtOnce { // the process ends, or others have a turn
+			return false, nil
 		}
-		if err := d.lease(ctx, drain, webhook, running); err != nil {
-			return err
+		started, err := d.lease(ctx, drain, webhook, running)
+		if err != nil {
+			return false, err
+		}
+		if started {
+			leased++
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.crowded.Store(d.refused)
+	d.refused = false
 	for _, t := range d.tenants {
 		t.crowded.Store(t.refused)
 		t.refused = false
 	}
-	return nil
+	return true, nil
+}
+
+// alternate returns webhooks in an order in which tenants take turns, each with its own in the given order.
+func alternate(due []store.DueWebhook) []store.DueWebhook {
+	turns := map[atrium.TenantID]int{}
+	turn := make(map[store.DueWebhook]int, len(due))
+	for _, w := range due {
+		turn[w] = turns[w.TenantID]
+		turns[w.TenantID]++
+	}
+	slices.SortStableFunc(due, func(a, b store.DueWebhook) int { return cmp.Compare(turn[a], turn[b]) })
+	return due
 }
 
 // lease leases a webhook and starts its session, unless there is no room for it.
-func (d *Dispatcher) lease(ctx, drain context.Context, due store.DueWebhook, running *sync.WaitGroup) error {
+func (d *Dispatcher) lease(ctx, drain context.Context, due store.DueWebhook, running *sync.WaitGroup) (started bool, err error) {
 	if !d.reserve(due) {
-		return nil
+		return false, nil
 	}
 	lease, claimed, err := d.config.Store.ClaimWebhook(ctx, due, d.node, d.timing.lease)
 	if err != nil || !claimed {
 		d.unreserve(due)
-		return err
+		return false, err
 	}
 	s := d.newSession(lease)
 	d.mu.Lock()
@@ -174,24 +199,27 @@ func (d *Dispatcher) lease(ctx, drain context.Context, due store.DueWebhook, run
 		defer d.unreserve(due)
 		s.run(ctx, drain)
 	})
-	return nil
+	return true, nil
 }
 
 // reserve reserves a place for a session, and reports whether there was one.
 func (d *Dispatcher) reserve(due store.DueWebhook) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, has := d.sessions[due.WebhookID]; has || len(d.sessions) >= maxSessions {
+	if _, has := d.sessions[due.WebhookID]; has {
 		return false
 	}
 	t := d.tenants[due.TenantID]
-	if t == nil {
-		t = &tenantDeliveries{storing: make(chan struct{}, maxStoring)}
-		d.tenants[due.TenantID] = t
-	}
-	if t.sessions >= maxTenantSessions {
+	switch {
+	case t != nil && t.sessions >= maxTenantSessions: // no session of another tenant has to end for it
 		t.refused = true
 		return false
+	case len(d.sessions) >= maxSessions:
+		d.refused = true
+		return false
+	case t == nil:
+		t = &tenantDeliveries{storing: make(chan struct{}, maxStoring)}
+		d.tenants[due.TenantID] = t
 	}
 	t.sessions++
 	d.sessions[due.WebhookID] = nil

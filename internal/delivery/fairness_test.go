@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"atrium"
 	"atrium/internal/resource"
+	"atrium/internal/store"
 	"atrium/internal/webhook"
 )
 
@@ -136,5 +138,59 @@ func TestRequestsOfATenantBeginAtARate(t *testing.T) {
 	d.charge(moreRequests(&webhook.Attempt{Handshake: true}), interval)
 	if wait := d.reserveStart(now.Add(2*time.Hour), interval, 0); wait != (10+handshakeRequests+1)*interval {
 		t.Errorf("after a TLS handshake, a request waits for %v", wait)
+	}
+}
+
+// dueStore has webhooks that are due until they are leased. Their sessions do nothing until the process ends.
+type dueStore struct {
+	Store
+	due    []store.DueWebhook
+	leased []store.DueWebhook
+}
+
+func (s *dueStore) DueWebhooks(_ context.Context, limit int) ([]store.DueWebhook, error) {
+	return slices.Clone(s.due[:min(limit, len(s.due))]), nil
+}
+
+func (s *dueStore) ClaimWebhook(_ context.Context, due store.DueWebhook, _ []byte, _ time.Duration) (store.Lease, bool, error) {
+	s.leased = append(s.leased, due)
+	s.due = slices.DeleteFunc(s.due, func(w store.DueWebhook) bool { return w == due })
+	return store.Lease{TenantID: due.TenantID, WebhookID: due.WebhookID}, true, nil
+}
+
+func (s *dueStore) LeasedWebhook(ctx context.Context, _ store.Lease) (store.LeasedWebhook, error) {
+	<-ctx.Done()
+	return store.LeasedWebhook{}, ctx.Err()
+}
+
+func TestManyWebhooksOfATenantDelayNoOther(t *testing.T) {
+	many, other := atrium.NewID[atrium.TenantID](), store.DueWebhook{TenantID: atrium.NewID[atrium.TenantID](), WebhookID: atrium.NewID[atrium.WebhookID]()}
+	s := &dueStore{}
+	for range maxSessions + 10 {
+		s.due = append(s.due, store.DueWebhook{TenantID: many, WebhookID: atrium.NewID[atrium.WebhookID]()})
+	}
+	s.due = append(s.due, other) // has waited for the shortest time
+	d := New(Config{Store: s, MaxRequests: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	if complete, err := d.claim(ctx, ctx, &running); complete || err != nil {
+		t.Fatalf("the first pass is complete: %v, %v", complete, err)
+	}
+	if !slices.Contains(s.leased, other) {
+		t.Errorf("the first %d leases have none of the other tenant", len(s.leased))
+	}
+	for complete := false; !complete; {
+		var err error
+		if complete, err = d.claim(ctx, ctx, &running); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := d.Leases(); n != maxTenantSessions+1 {
+		t.Errorf("%d leases", n)
+	}
+	if d.crowded.Load() || !d.tenants[many].crowded.Load() || d.tenants[other.TenantID].crowded.Load() {
+		t.Error("sessions of the other tenant end for those that wait, which cannot have their places")
 	}
 }
