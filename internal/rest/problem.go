@@ -2,6 +2,7 @@ package rest
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -161,7 +162,8 @@ type Fault struct {
 
 // public returns the public form of an error. An error that is not an *atrium.Error is a bug:
 // its text is only logged. All server errors are logged, except that the server is busy, or has no
-// room: a line for each refusal would add load, and these have no cause that an operator could find.
+// room: a line for each refusal would add load, and these have no cause that an operator could find. Nor has
+// a request whose client has gone.
 func public(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Error, CodeInfo) {
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok {
@@ -170,6 +172,7 @@ func public(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Er
 	}
 	info := Info(e.Code)
 	refused := errors.Is(err, limit.ErrBusy) || e.Code == atrium.CodeUnavailable && e.Unwrap() == nil
+	refused = refused || errors.Is(err, context.Canceled) && r.Context().Err() != nil
 	if info.Status >= http.StatusInternalServerError && !refused {
 		log.ErrorContext(r.Context(), "request failed", "requestId", id, "error", e)
 	}

@@ -33,11 +33,16 @@ func (k oneKey) Key(context.Context, atrium.KeyID) (key atrium.APIKey, current, 
 
 // ask sends a request to a server with one route. It returns the response and the log.
 func ask(handle rest.Handler) (w *httptest.ResponseRecorder, log string) {
+	return askFor(context.Background(), handle)
+}
+
+// askFor is ask for a client that is gone when ctx has ended.
+func askFor(ctx context.Context, handle rest.Handler) (w *httptest.ResponseRecorder, log string) {
 	id, text, hash := auth.NewKey()
 	key := atrium.APIKey{ID: id, TenantID: atrium.NewID[atrium.TenantID](), Scopes: atrium.ExternalScopes()}
 	var lines bytes.Buffer
 	service := &rest.API{Keys: auth.New(oneKey{key: key, hash: hash}, time.Now, nil, nil), Log: slog.New(slog.NewTextHandler(&lines, nil))}
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 	r.Header.Set("X-Api-Key", text)
 	w = httptest.NewRecorder()
 	service.Handler([]rest.Route{{Method: http.MethodGet, Pattern: "/{$}", Scope: atrium.ScopePagesRead, Handle: handle}}, nil).ServeHTTP(w, r)
@@ -149,6 +154,24 @@ func TestEveryCodeHasOneStatusAndAPage(t *testing.T) {
 		return rest.Response{}, atrium.Errorf("unknown", "Detail.")
 	}); w.Code != 500 {
 		t.Errorf("unknown code: the status is %d", w.Code)
+	}
+}
+
+func TestARequestWhoseClientHasGoneIsNotLogged(t *testing.T) {
+	for _, err := range []error{atrium.Unavailable(context.Canceled), fmt.Errorf("read: %w", context.Canceled)} {
+		for _, gone := range []bool{false, true} {
+			ctx, cancel := context.WithCancel(t.Context())
+			_, log := askFor(ctx, func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+				if gone {
+					cancel()
+				}
+				return rest.Response{}, err
+			})
+			cancel()
+			if strings.Contains(log, "request failed") == gone {
+				t.Errorf("%v, the client has gone: %v: log %q", err, gone, log)
+			}
+		}
 	}
 }
 
