@@ -18,6 +18,36 @@ import (
 // account. A page of 50 entries should take as long among 50,000 entries as among 500. Counts
 // and a search of all accounts read at most 10,000 entries.
 func BenchmarkTimeline(b *testing.B) {
+	onEngines(b, func(b *testing.B, s *store.Store, tenant atrium.TenantID) {
+		for _, entries := range []int{500, 50_000} {
+			account := fill(b, s, tenant, entries, func(int) string { return fmt.Sprintf("d%d.example", entries) })
+			b.Run(fmt.Sprintf("entries=%d", entries), func(b *testing.B) { readTimeline(b, s, tenant, account) })
+		}
+	})
+}
+
+// BenchmarkMostActive measures how long the most active accounts take to find among as many entries as are read, by
+// the number of accounts that have them.
+func BenchmarkMostActive(b *testing.B) {
+	for _, accounts := range []int{100, atrium.MaxMostActiveEntries} {
+		b.Run(fmt.Sprintf("accounts=%d", accounts), func(b *testing.B) {
+			onEngines(b, func(b *testing.B, s *store.Store, tenant atrium.TenantID) {
+				fill(b, s, tenant, atrium.MaxMostActiveEntries, func(n int) string { return fmt.Sprintf("a%d.example", n*7919%accounts) })
+				q := atrium.MostActiveQuery{Since: atrium.At(time.Now().Add(-time.Hour)), MaxAccounts: 20, MaxEntries: atrium.MaxMostActiveEntries}
+				for b.Loop() {
+					found, err := s.MostActiveAccounts(b.Context(), tenant, q, func(int) error { return nil })
+					if err != nil || found.Entries != atrium.MaxMostActiveEntries || len(found.Accounts) != 20 {
+						b.Fatal(found.Entries, len(found.Accounts), err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// onEngines runs a benchmark on a new database of each engine.
+func onEngines(b *testing.B, run func(*testing.B, *store.Store, atrium.TenantID)) {
+	b.Helper()
 	for _, kind := range []struct {
 		name string
 		open func(b *testing.B) engine.DB
@@ -50,10 +80,7 @@ func BenchmarkTimeline(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			for _, entries := range []int{500, 50_000} {
-				account := fill(b, s, tenant.ID, fmt.Sprintf("d%d.example", entries), entries)
-				b.Run(fmt.Sprintf("entries=%d", entries), func(b *testing.B) { readTimeline(b, s, tenant.ID, account) })
-			}
+			run(b, s, tenant.ID)
 		})
 	}
 }
@@ -96,8 +123,8 @@ func readTimeline(b *testing.B, s *store.Store, tenant atrium.TenantID, account 
 	}
 }
 
-// fill records entries with payloads of about a kilobyte in one account.
-func fill(b *testing.B, s *store.Store, tenant atrium.TenantID, domain string, entries int) (account atrium.AccountID) {
+// fill records entries with payloads of about a kilobyte, and returns the account of the last.
+func fill(b *testing.B, s *store.Store, tenant atrium.TenantID, entries int, domain func(n int) string) (account atrium.AccountID) {
 	b.Helper()
 	text := make([]byte, 1000)
 	for i := range text {
@@ -107,7 +134,7 @@ func fill(b *testing.B, s *store.Store, tenant atrium.TenantID, domain string, e
 		var drafts []*atrium.Draft
 		for ; len(drafts) < 250 && n < entries; n++ {
 			d, err := canonical.Draft(tenant, atrium.Submission{
-				Source: []string{"crm", "ads", "mail"}[n%3], Type: atrium.DefaultType, Claim: atrium.Claim{Domain: domain},
+				Source: []string{"crm", "ads", "mail"}[n%3], Type: atrium.DefaultType, Claim: atrium.Claim{Domain: domain(n)},
 				Payload: fmt.Appendf(nil, `{"n":%d,"text":%q}`, n, text),
 			})
 			if err != nil {

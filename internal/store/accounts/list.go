@@ -364,3 +364,29 @@ func (l *accountList) firstHit(a *listedAccount) hit {
 	}
 	return hit{terms.firstWithPrefix(accountWord, longest(l.filter.Words)), suffix(a.ID)}
 }
+
+// Listed returns accounts in the order of ids, without those that do not exist or are merged. It returns
+// at most kernel.ListBytes of names and domains, or one account.
+func Listed(tx engine.Tx, tenant atrium.TenantID, ids []atrium.AccountID) ([]atrium.Account, error) {
+	l := &accountList{tx: tx, tenant: tenant}
+	var found map[atrium.AccountID]listedAccount
+	ids, err := kernel.HalveUntilFits(ids, func(ids []atrium.AccountID) (err error) {
+		rows := make([]engine.Args, len(ids))
+		for i, id := range ids {
+			rows[i] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}
+		}
+		found, err = l.byID(rows)
+		return err
+	})
+	if err != nil && !errors.Is(err, kernel.ErrPageFull) {
+		return nil, err
+	}
+	var items kernel.Items[atrium.Account]
+	for _, id := range ids {
+		if a, ok := found[id]; ok && a.survivor == "" { // an account that is being erased is its own survivor
+			items.Add(kernel.Item[atrium.Account]{Value: a.Account, Partial: a.domainBytes > len(a.Domain)})
+		}
+	}
+	return kernel.CompleteItems(tx, tenant, items, AccountsByID, func(r engine.Row) atrium.Account { return ScanAccount(r, tenant) },
+		func(a *atrium.Account) atrium.AccountID { return a.ID })
+}

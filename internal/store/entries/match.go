@@ -212,6 +212,9 @@ func (m *matcher) matchUnread(it *entryIterator[claimRow], entries []entryRow[cl
 }
 
 // entryID returns the identifier of the entry.
-func (p *entryRow[T]) entryID() atrium.EntryID {
-	return atrium.EntryID(atrium.EntryID("").Prefix() + p.position.ID)
+func (p *entryRow[T]) entryID() atrium.EntryID { return entryIDAt(&p.position) }
+
+// entryIDAt returns the identifier of the entry at a position.
+func entryIDAt(p *atrium.Position) atrium.EntryID {
+	return atrium.EntryID(atrium.EntryID("").Prefix() + p.ID)
 }

@@ -94,7 +94,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"webhooks", tenantWebhooks},
 		{"receivers", slices.Concat(tenantReceivers, quarantines)},
 		{"summaries", summaryTemplates},
-		{"counts", counts},
+		{"counts", slices.Concat(counts, mostActive)},
 		{"events", slices.Concat(tenantEvents, eventContents, eventOrder, keyNotices)},
 		{"requestlog", slices.Concat(refusedRequests, personalReads)},
 		{"pages", slices.Concat(pages, pageChanges, pageSizesBounded)},
