@@ -85,8 +85,8 @@ func TestManagementOperationsHaveConsistentHeadersAndStatuses(t *testing.T) {
 				fault("must have an optional If-Match, 204 or 202, and 412, but not 428")
 			}
 		}
-		feed := path == "/manage/v0/events" // continues after a position
-		if limit := named(parameters, "limit"); (limit == nil) != (named(parameters, "cursor") == nil) && !feed {
+		feed, first := path == "/manage/v0/events", path == "/manage/v0/activity/accounts" // continues after a position, and has no other page
+		if limit := named(parameters, "limit"); (limit == nil) != (named(parameters, "cursor") == nil) && !feed && !first {
 			fault("has only one of limit and cursor")
 		}
 	})

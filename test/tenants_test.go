@@ -245,6 +245,10 @@ func TestTenantsDoNotShareState(t *testing.T) {
 			if n := s.count(t, tn, `"kind":"account"`, `"domain":"twins.example"`); n != 1 {
 				t.Errorf("a tenant has %d accounts, want 1", n)
 			}
+			most := s.send(t, get("/manage/v0/activity/accounts?source=twins", "x-api-key: "+tn.manage))
+			if !strings.Contains(string(most.body), `"entries":1,"items":[{`) || strings.Count(string(most.body), "accountId") != 1 {
+				t.Errorf("the most active accounts of a tenant are %v, want one with an entry", most)
+			}
 		}
 	})
 }

@@ -109,6 +109,23 @@ rest over the next minutes.`,
 			params: append(timeRange[:len(timeRange):len(timeRange)], includeInEntries),
 		},
 		{
+			use: "active", short: "List the accounts with the most entries",
+			long: `Entries count at the time at which they were recorded. Those of a merged account count for its
+survivor, and moved ones for the account that has them now. Entries without an account are
+left out. At most 100,000 entries are read, the newest first: if there are more, a message
+says since when they are counted.`,
+			example: "  atrium accounts active --tenant tenant_…\n" +
+				"  atrium accounts active --tenant tenant_… --source crm --limit 100 -o csv",
+			method: http.MethodGet, path: "/activity/accounts", layout: layoutMember, rowsMember: "items", items: "active accounts",
+			columns: []column{{"ACCOUNT", "accountId"}, {"DOMAIN", "domain"}, {"NAME", "name"}, {"ENTRIES", "entries"}},
+			advise:  partlyCounted, params: []param{
+				{flag: "since", kind: instant, usage: "only entries recorded at or after this `time`, at most 31 days ago (default: 7 days ago)"},
+				{flag: "source", usage: "only entries from this `source`"},
+				{flag: "type", usage: "only entries of this `type`"},
+				{flag: "limit", kind: integer, minimum: 1, usage: "maximum `number` of accounts, at most 100 (default 20)"},
+			},
+		},
+		{
 			use: "counts ACCOUNT_ID", short: "Count the entries of an account by day, source and type",
 			method: http.MethodGet, path: accountPath + "/activity/counts", layout: layoutList, params: countRange, items: "entries",
 			none:    sinceOfCounts,
@@ -139,6 +156,19 @@ func sinceOfCounts(cmd *cobra.Command) string {
 		last = at.Std().Add(-1)
 	}
 	return " since " + last.UTC().AddDate(0, 0, 1-countedDays).Format(time.DateOnly) + ": pass --since to count older ones"
+}
+
+// partlyCounted says since when entries are counted if there are more than the server reads.
+func partlyCounted(_ context.Context, _ *client, e effect) string {
+	var counted struct {
+		Since        string `json:"since"`
+		CountedSince string `json:"countedSince"`
+	}
+	if json.Unmarshal(e.response, &counted, lenientJSON) != nil || counted.CountedSince == counted.Since {
+		return ""
+	}
+	return fmt.Sprintf("There are more than the %d entries that are read. Counted: those since %s, not since %s.",
+		atrium.MaxMostActiveEntries, counted.CountedSince, counted.Since)
 }
 
 // erasedLater says that the erasure of an account continues after the response.

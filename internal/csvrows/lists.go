@@ -2,7 +2,8 @@ package csvrows
 
 // Lists are the columns of the lists of the management API as CSV, by path.
 var Lists = map[string][]string{
-	"/accounts": {"accountId", "domain", "name", "latestActivityAt", "createdAt"},
+	"/accounts":          {"accountId", "domain", "name", "latestActivityAt", "createdAt"},
+	"/activity/accounts": {"accountId", "domain", "name", "entries"},
 	"/account_logs": {
 		"accountLogId", "accountId", "createdAt", "source", "type", "claimed.domain", "claimed.name", "rule", "idempotencyKey",
 	},

@@ -131,6 +131,7 @@ func (a *API) activityRoutes() []rest.Route {
 		reads(read("/accounts/{account_id}/activity", area, a.listActivity), atrium.ReadAccount, "account_id"),
 		read("/accounts/{account_id}/activity/counts", area, a.countActivity),
 		read("/activity/counts", area, a.countEntries),
+		read("/activity/accounts", area, a.listMostActive),
 		reads(read("/account_logs", area, a.listAccountLogs), atrium.ReadList, ""),
 		batch,
 		reads(read("/account_logs/{account_log_id}", area, a.getAccountLog), atrium.ReadEntry, "account_log_id"),

@@ -1,0 +1,82 @@
+package manage_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/limit"
+	"atrium/internal/manage"
+	"atrium/internal/rest"
+)
+
+// countRequest returns a function that requests the most active accounts, of which there is one.
+func countRequest(t *testing.T, limits rest.Limits) func() *httptest.ResponseRecorder {
+	t.Helper()
+	s, tenant := newStore(t)
+	draft, err := canonical.Draft(tenant, atrium.Submission{Source: "crm", Claim: atrium.Claim{Domain: "a.example"}, Payload: []byte(`{}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft.ID = atrium.NewID[atrium.EntryID]()
+	if outcomes, err := s.Append(t.Context(), []*atrium.Draft{draft}); err != nil || outcomes[0].Err != nil {
+		t.Fatal(outcomes, err)
+	}
+	server := &rest.API{Keys: tenantKey(tenant), Log: slog.New(slog.DiscardHandler), Limits: limits}
+	h := server.Handler((&manage.API{Store: s, Cursors: rest.CursorKey("k")}).Routes(), nil)
+	return func() *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/manage/v0/activity/accounts", http.NoBody))
+		return w
+	}
+}
+
+func TestACountOfEntriesPausesForOtherTenants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heavy := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 1, Waiting: 2, Timeout: time.Hour})
+		pausing := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 1, Waiting: 2, Timeout: time.Hour})
+		request := countRequest(t, rest.Limits{Heavy: heavy, Pausing: pausing})
+		if err := heavy.Acquire(t.Context(), "other"); err != nil {
+			t.Fatal(err)
+		}
+		responses := make(chan *httptest.ResponseRecorder, 1)
+		go func() { responses <- request() }()
+		synctest.Wait() // the request waits
+		for range 2 {   // the second time is between two reads
+			turn := make(chan error)
+			go func() { turn <- heavy.Acquire(t.Context(), "other") }()
+			synctest.Wait() // this waits behind the request
+			heavy.Release("other")
+			if err := <-turn; err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if len(responses) != 0 || pausing.Held() != 1 {
+				t.Fatal("the request does not pause")
+			}
+		}
+		heavy.Release("other")
+		w := <-responses
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"entries":1`) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if heavy.Held() != 0 || pausing.Held() != 0 {
+			t.Error("the request has left slots held")
+		}
+	})
+}
+
+func TestACountOfEntriesHoldsTheMemoryOfItsAccounts(t *testing.T) {
+	for quota, want := range map[int64]int{255: http.StatusServiceUnavailable, 256: http.StatusOK} { // an account needs 128, half of the quota
+		request := countRequest(t, rest.Limits{Bodies: limit.NewQuota[atrium.TenantID](quota)})
+		if w := request(); w.Code != want {
+			t.Errorf("with a quota of %d: %d %s, want %d", quota, w.Code, w.Body, want)
+		}
+	}
+}
