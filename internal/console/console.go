@@ -78,6 +78,7 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"GET " + prefix + "/server/checks":                                         c.showChecks,
 		"GET " + of:                                                                c.tenantHome,
 		"GET " + of + "/accounts":                                                  c.listAccounts,
+		"GET " + of + "/accounts/active":                                           c.listMostActive,
 		"GET " + of + "/accounts/{account_id}":                                     c.showAccount,
 		"GET " + of + "/accounts/{account_id}/merge":                               c.mergePage,
 		"GET " + of + "/accounts/{account_id}/erase":                               c.erasePage,
@@ -164,6 +165,7 @@ func (c *Console) formAddresses(handlers map[string]http.Handler) map[string]htt
 func (c *Console) streams() map[string]page {
 	return map[string]page{
 		"GET /accounts.csv":                         c.accountsCSV,
+		"GET /accounts/active.csv":                  c.mostActiveCSV,
 		"GET /activity.csv":                         c.activityCSV,
 		"GET /prospects.csv":                        csvOf("/prospects", "prospects.csv", "atrium prospects list -o csv", prospectFilters...),
 		"GET /pages.csv":                            csvOf("/pages", "pages.csv", "atrium pages list -o csv", pageFilters...),

@@ -31,6 +31,12 @@ const (
 	maxTries      = 6                // of a call that is refused for a while
 )
 
+// Spreadsheets take a file of this type for UTF-8 only if it begins with a byte order mark.
+const (
+	contentTypeCSV = "text/csv; charset=utf-8; header=present"
+	byteOrderMark  = "\uFEFF"
+)
+
 // A csvLink is a link to a list as CSV, with the command that prints all of it.
 type csvLink struct {
 	Address, Command string
@@ -71,7 +77,7 @@ func (r *request) sendCSV(pattern, file, command string, query url.Values) error
 	}
 	r.http = r.http.WithContext(ctx)
 	var b bytes.Buffer
-	b.WriteString("\uFEFF") // spreadsheets take it for UTF-8
+	b.WriteString(byteOrderMark)
 	columns := csvrows.Lists[pattern]
 	if pattern == "/account_logs" {
 		columns = slices.Concat(columns, []string{memberAccountName, memberAccountDomain})
@@ -82,7 +88,7 @@ func (r *request) sendCSV(pattern, file, command string, query url.Values) error
 	if err != nil {
 		return err
 	}
-	attach(r.w.Header(), "text/csv; charset=utf-8; header=present", file)
+	attach(r.w.Header(), contentTypeCSV, file)
 	sent := len(some.Items)
 	for calls := 1; ; calls++ {
 		full := some.HasMore && (sent >= maxRowsCSV || calls == maxShortPages)

@@ -252,6 +252,7 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 				{"activity", "/activity", "Activity"},
 				{"summaries", "/activity/summaries", "Summaries"},
 				{"summaries-edit", "/activity/summaries?source=crm", "Summaries"},
+				{"active", "/accounts/active?range=30d", "Most active accounts"},
 				{"entry", "/activity/prospectlog_01kzdemo0000000000000000e1", "deal.updated"},
 				{"pages", "/pages", "Pages"},
 				{"page", "/pages/page_01kzdemo0000000000000000p1", "Spring launch"},

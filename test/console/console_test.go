@@ -79,6 +79,8 @@ var places = map[string]place{
 	"GET /console/{tenant}/refused.csv":                                                                             {},
 	"GET /console/{tenant}/reads.csv":                                                                               {atrium.ScopeManageErase, nil},
 	"GET /console/{tenant}/accounts.csv":                                                                            {},
+	"GET /console/{tenant}/accounts/active":                                                                         {},
+	"GET /console/{tenant}/accounts/active.csv":                                                                     {},
 	"GET /console/{tenant}/activity.csv":                                                                            {},
 	"GET /console/{tenant}/prospects.csv":                                                                           {},
 	"GET /console/{tenant}/pages.csv":                                                                               {},
