@@ -245,7 +245,7 @@ func (m *manager) changeKey() {
 
 // look reads what operators read.
 func (m *manager) look() {
-	paths := []string{"/accounts?limit=20&q=mark", "/prospects?limit=20", "/moves?limit=20", "/keys", "/audit?limit=20", "/audit/head", "/tenant", "/brands", "/account_logs?limit=50", "/account_logs?unattributed=true", "/account_logs?claimedName=nobody"}
+	paths := []string{"/accounts?limit=20&q=mark", "/prospects?limit=20", "/moves?limit=20", "/keys", "/audit?limit=20", "/audit/head", "/tenant", "/brands", "/account_logs?limit=50", "/account_logs?unattributed=true", "/account_logs?claimedName=nobody", "/activity/accounts"}
 	if id := m.s.ledger.accountOf(m.of, m.rng.IntN); id != "" {
 		paths = append(paths, "/accounts/"+string(id)+"/activity?limit=50", "/accounts/"+string(id)+"/activity/counts")
 	}
