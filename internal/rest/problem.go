@@ -164,7 +164,7 @@ type Fault struct {
 // its text is only logged. All server errors are logged, except that the server is busy, or has no
 // room: a line for each refusal would add load, and these have no cause that an operator could find. Nor has
 // a request whose client has gone.
-func public(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Error, CodeInfo) {
+func public(w http.ResponseWriter, r *http.Request, id string, log *slog.Logger, err error) (*atrium.Error, CodeInfo) {
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok {
 		e = atrium.Errorf(atrium.CodeInternal,
@@ -172,7 +172,7 @@ func public(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Er
 	}
 	info := Info(e.Code)
 	refused := errors.Is(err, limit.ErrBusy) || e.Code == atrium.CodeUnavailable && e.Unwrap() == nil
-	refused = refused || errors.Is(err, context.Canceled) && r.Context().Err() != nil
+	refused = refused || errors.Is(err, context.Canceled) && hasClosed(w)
 	if info.Status >= http.StatusInternalServerError && !refused {
 		log.ErrorContext(r.Context(), "request failed", "requestId", id, "error", e)
 	}
@@ -206,7 +206,7 @@ type Refusal struct {
 
 // Refusal returns the Refusal for an error.
 func (r *Request) Refusal(err error) Refusal {
-	e, info := public(r.http, r.id, r.log, err)
+	e, info := public(r.writer, r.http, r.id, r.log, err)
 	return Refusal{info.Status, info.Code, e.Detail, Faults(e.Faults)}
 }
 
@@ -237,7 +237,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 		exchangeOf(w).Refused = telemetry.ByStreams
 	}
 	id := w.Header().Get(headerRequestID)
-	e, info := public(r, id, log, err)
+	e, info := public(w, r, id, log, err)
 	logProblem(exchangeOf(w), r, e)
 	p := problem{"/errors/" + string(info.Code), info.Title, info.Status, e.Detail, info.Code, id, Faults(e.Faults)}
 	switch info.Code {

@@ -95,6 +95,12 @@ func UntilClosed(ctx context.Context, w http.ResponseWriter) (context.Context, c
 	}
 }
 
+// hasClosed reports whether the client has closed its connection, or its writing side.
+func hasClosed(w http.ResponseWriter) bool {
+	rec, ok := w.(*recorder)
+	return ok && rec.connection.Err() != nil
+}
+
 // whenStopping calls f when streams must end, unless stop is called first.
 func (a *API) whenStopping(f func()) (stop func() bool) {
 	if a.Stopping == nil {
