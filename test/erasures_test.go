@@ -52,7 +52,7 @@ func TestADeletedEntryIsExplainedWithoutItsContent(t *testing.T) {
 		a := s.send(t, explain)
 		body := string(a.body)
 		if a.status != 200 || !strings.Contains(body, `"deleted":true`) || !strings.Contains(body, `the source \"crm\" and the type \"call\"`) ||
-			!strings.Contains(body, "If its request is sent again, nothing is stored.") || strings.Contains(body, "canary") || strings.Contains(body, "retention rule deleted") {
+			!strings.Contains(body, "If the request is sent again, no entry is stored") || strings.Contains(body, "canary") || strings.Contains(body, "retention rule deleted") {
 			t.Error(a)
 		}
 		for _, fault := range checkExchange(t, explain, a) {

@@ -81,8 +81,8 @@ func (s *http2Server) handOver(c net.Conn, state *tls.ConnectionState) {
 		headers: limit.NewPace(headersRate, headersBurst),
 	}
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
-		if counter, ok := secure.NetConn().(recordCounter); ok {
-			conn.wire = counter
+		if below, ok := secure.NetConn().(transport); ok {
+			conn.wire, conn.matched = below, below.SmallRecords()
 		}
 	}
 	defer conn.usage.end()
@@ -124,18 +124,21 @@ type http2Conn struct {
 
 	// Of the reader.
 	parts   limit.Parts
-	small   int        // frames of this read
-	last    uint32     // highest stream
-	usual   int        // bytes of its headers that are still free
-	headers limit.Pace // of other bytes of header blocks
-	wait    time.Duration
+	matched int           // small TLS records of which a small frame was not counted again
+	last    uint32        // the highest stream that has begun
+	usual   int           // bytes of free headers that are left to it
+	headers limit.Pace    // of other bytes of header blocks
+	wait    time.Duration // before Read returns
 
-	wire recordCounter // below TLS
+	wire transport
 }
 
-// A recordCounter is a connection that counts small TLS records: that of a *limit.Listener.
-type recordCounter interface {
-	// AllowRecords allows those of another request.
+// A transport is the connection below TLS: that of a *limit.Listener.
+type transport interface {
+	// SmallRecords returns how many small TLS records have arrived.
+	SmallRecords() int
+
+	// AllowRecords allows the small TLS records of another request.
 	AllowRecords()
 
 	// OfClient returns how many connections its client has open; 0 for a trusted proxy.
@@ -143,6 +146,8 @@ type recordCounter interface {
 }
 
 type uncounted struct{}
+
+func (uncounted) SmallRecords() int { return 0 }
 
 func (uncounted) AllowRecords() {}
 
@@ -153,9 +158,9 @@ const (
 	usualContent = 256
 
 	// Decoding a header block takes longer than other bytes (RFC 7541): a byte can be a field. net/http
-	// also decodes blocks that it then refuses. A request takes usualHeaders bytes; a connection may send
-	// headersBurst more, and headersRate more a second. If its client has more than fullRate connections, they share what
-	// these may send.
+	// also decodes blocks that it then refuses. usualHeaders bytes of each request are free. Beyond them, a connection has
+	// a burst of headersBurst, and headersRate a second. The connections of a client share what fullRate of them
+	// may send.
 	usualHeaders = 128
 	headersRate  = 256 << 10
 	headersBurst = 16 << 10
@@ -165,15 +170,19 @@ const (
 func (c *http2Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	before := c.read.inHeaders
-	c.small = 0
 	if e := c.read.scan(b[:n], c.received); e != nil {
 		return 0, e // net/http closes the connection
 	}
-	// A read returns data of one TLS record, which counts as small itself if it has one small frame.
-	c.parts.Add(max(0, c.small-1))
 	c.parts.Pause()
-	time.Sleep(c.wait)
-	c.wait = 0
+	if c.wait > 0 {
+		timer := time.NewTimer(c.wait)
+		select {
+		case <-timer.C:
+		case <-c.done:
+		}
+		timer.Stop()
+		c.wait = 0
+	}
 	if c.read.inHeaders == before {
 		return n, err
 	}
@@ -196,15 +205,23 @@ func (c *http2Conn) received(f frame) error {
 			c.parts.Allow(1)
 			c.wire.AllowRecords()
 		}
-		free := min(c.usual, f.length)
+		length := min(f.length, maxFrame) // net/http refuses a longer frame
+		free := min(c.usual, length)
 		c.usual -= free
-		share := 0 // of a trusted proxy, which has many clients
-		if n := c.wire.OfClient(); n > 0 {
-			share = max(1, n/fullRate)
+		spent := length - free
+		switch n := c.wire.OfClient(); {
+		case n == 0: // a trusted proxy, which has many clients
+			spent = 0
+		case n > fullRate:
+			spent = spent * n / fullRate
 		}
-		c.wait = c.headers.Spend((f.length - free) * share)
+		c.wait = c.headers.Spend(spent)
 	case f.kind == typeData && f.content() < usualContent:
-		c.small++
+		if c.wire.SmallRecords() > c.matched {
+			c.matched++ // its record is counted
+		} else {
+			c.parts.Add(1)
+		}
 	}
 	return c.usage.received(f)
 }

@@ -122,26 +122,53 @@ func TestFrameScannerFindsSplitHeaderBlocks(t *testing.T) {
 	}
 }
 
-// of is a wire whose client has a number of connections.
-type of int
+// A wire has a number of small TLS records, and a client with a number of connections.
+type wire struct{ small, connections int }
 
-func (of) AllowRecords() {}
+func (w *wire) SmallRecords() int { return w.small }
 
-func (n of) OfClient() int { return int(n) }
+func (w *wire) AllowRecords() {}
+
+func (w *wire) OfClient() int { return w.connections }
 
 func TestHTTP2ConnectionsOfAClientShareWhatHeadersMayTake(t *testing.T) {
-	const bytes = 1 << 20
-	for connections, share := range map[of]int{0: 0, 1: 1, 4: 1, 7: 1, 8: 2, 64: 16} {
+	for connections, spent := range map[int]int{0: 0, 1: maxFrame, 4: maxFrame, 7: maxFrame * 7 / 4, 64: maxFrame * 16} {
 		synctest.Test(t, func(t *testing.T) {
-			conn := &http2Conn{wire: connections, usage: newHTTP2Usage(&http2Limits{}, &net.TCPAddr{}), headers: limit.NewPace(headersRate, headersBurst)}
-			if err := conn.received(frame{kind: typeContinuation, length: bytes}); err != nil {
-				t.Fatal(err)
+			conn := &http2Conn{wire: &wire{connections: connections}, usage: newHTTP2Usage(&http2Limits{}, &net.TCPAddr{}), headers: limit.NewPace(headersRate, headersBurst)}
+			for range 2 {
+				if err := conn.received(frame{kind: typeContinuation, length: maxFrame / 2}); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if want := max(0, time.Duration(share*bytes-headersBurst)*time.Second/headersRate); conn.wait != want {
+			if want := max(0, time.Duration(spent-headersBurst)*time.Second/headersRate); conn.wait.Round(time.Microsecond) != want.Round(time.Microsecond) {
 				t.Errorf("%d connections: the wait is %s, want %s", connections, conn.wait, want)
 			}
 		})
 	}
+}
+
+// A client can announce a frame of 16 MiB, which net/http refuses, and wait for nothing.
+func TestAPauseForHTTP2HeadersIsBoundedAndEndsWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		conn := &http2Conn{Conn: server, timeout: time.Hour, wire: &wire{connections: 4000}, done: make(chan struct{}), usage: newHTTP2Usage(&http2Limits{}, &net.TCPAddr{}), headers: limit.NewPace(headersRate, headersBurst)}
+		go func() { _, _ = io.WriteString(client, "\xff\xff\xff\x01\x04\x00\x00\x00\x01") }()
+		began, ended := time.Now(), make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = conn.Read(make([]byte, frameHeaderBytes))
+		}()
+		synctest.Wait() // in the pause
+		if conn.wait <= 0 || conn.wait > 5*time.Minute {
+			t.Errorf("the pause is %s", conn.wait)
+		}
+		time.Sleep(time.Second)
+		_ = conn.Close()
+		<-ended
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("the read took %s", took)
+		}
+	})
 }
 
 func TestSmallHTTP2FramesAndLargeHeadersPause(t *testing.T) {
@@ -168,9 +195,9 @@ func TestSmallHTTP2FramesAndLargeHeadersPause(t *testing.T) {
 		name, sent string
 		want       time.Duration
 	}{
-		{"those of a request", headers + strings.Repeat(small, 17), 0},
-		{"more", headers + strings.Repeat(small, 17+10*16), 10 * pause},
-		{"between large ones", headers + strings.Repeat(small+large, 17+10*16), 10 * pause},
+		{"those of a request", headers + strings.Repeat(small, 16), 0},
+		{"more", headers + strings.Repeat(small, 16+10*16), 10 * pause},
+		{"between large ones", headers + strings.Repeat(small+large, 16+10*16), 10 * pause},
 		{"large ones", headers + strings.Repeat(large, 1000), 0},
 		{"headers of many requests", blocks(50, 128) + large, 0},
 		{"larger ones within the burst", blocks(4, 4096) + large, 0},
@@ -181,17 +208,22 @@ func TestSmallHTTP2FramesAndLargeHeadersPause(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			limits := &http2Limits{streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 100}), unread: limit.NewQuota[netip.Addr](1 << 30), most: 100}
 			client, server := net.Pipe()
-			conn := &http2Conn{Conn: server, timeout: time.Hour, wire: uncounted{}, done: make(chan struct{}), usage: newHTTP2Usage(limits, &net.TCPAddr{}), headers: limit.NewPace(headersRate, headersBurst)}
+			wire := &wire{connections: 1}
+			conn := &http2Conn{Conn: server, timeout: time.Hour, wire: wire, done: make(chan struct{}), usage: newHTTP2Usage(limits, &net.TCPAddr{}), headers: limit.NewPace(headersRate, headersBurst)}
 			go func() { _, _ = io.WriteString(client, c.sent) }()
 			began := time.Now()
-			if n, err := io.ReadFull(conn, make([]byte, len(c.sent))); err != nil {
-				t.Errorf("%s: read %d bytes: %v", c.name, n, err)
-			}
-			for range 1000 { // each in a TLS record, which counts itself
-				go func() { _, _ = io.WriteString(client, small) }()
-				if _, err := io.ReadFull(conn, make([]byte, len(small))); err != nil {
-					t.Errorf("%s: %v", c.name, err)
+			read := func(n int) {
+				t.Helper()
+				buffer := make([]byte, frameHeaderBytes) // net/http reads a header, and then a payload
+				if n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(conn, int64(n)), buffer); err != nil {
+					t.Errorf("%s: read %d bytes: %v", c.name, n, err)
 				}
+			}
+			read(len(c.sent))
+			go func() { _, _ = io.WriteString(client, strings.Repeat(small, 1000)) }()
+			for range 1000 { // each in a TLS record, which is counted instead
+				wire.small++
+				read(len(small))
 			}
 			if took := time.Since(began); took.Round(time.Microsecond) != c.want.Round(time.Microsecond) {
 				t.Errorf("%s: reading took %s, want %s", c.name, took, c.want)

@@ -63,7 +63,7 @@ func (u *http2Usage) received(f frame) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.ended { // nothing releases what is taken now
-		return errHTTP2Limit
+		return net.ErrClosed
 	}
 	switch f.kind {
 	case typeHeaders:
@@ -103,7 +103,7 @@ func (u *http2Usage) sent(f frame) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.ended {
-		return errHTTP2Limit
+		return net.ErrClosed
 	}
 	if f.kind == typeData && f.length > 0 {
 		u.allowEmpty()

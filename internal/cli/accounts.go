@@ -167,8 +167,8 @@ func partlyCounted(_ context.Context, _ *client, e effect) string {
 	if json.Unmarshal(e.response, &counted, lenientJSON) != nil || counted.CountedSince == counted.Since {
 		return ""
 	}
-	return fmt.Sprintf("There are more than the %d entries that are read. Counted: those since %s, not since %s.",
-		atrium.MaxMostActiveEntries, counted.CountedSince, counted.Since)
+	return fmt.Sprintf("There are more than %d entries since %s. Only those since %s are counted.",
+		atrium.MaxMostActiveEntries, counted.Since, counted.CountedSince)
 }
 
 // erasedLater says that the erasure of an account continues after the response.

@@ -36,7 +36,8 @@ type Config struct {
 	// this host name. 0 sends no header.
 	HSTS time.Duration
 
-	// Maximum concurrent requests on one HTTP/2 connection. HTTP/2 needs TLS.
+	// Maximum concurrent requests on one HTTP/2 connection. A connection with more than twice
+	// as many open streams is closed. HTTP/2 needs TLS.
 	HTTP2Streams int
 
 	// Database `URL`: sqlite: and a file path, or postgres://user@host:port/name. Only serve,

@@ -8,7 +8,7 @@ var usage = map[string]string{
 	"TLSCert":              "PEM `file` with the TLS certificate and its chain. The server reloads it when it changes and on SIGHUP. Empty serves plain HTTP.",
 	"TLSKey":               "PEM `file` with the private key of tls-cert. Only the user of the server should be able to read it.",
 	"HSTS":                 "max-age of Strict-Transport-Security, in whole seconds. Applies to every port of this host name. 0 sends no header.",
-	"HTTP2Streams":         "Maximum concurrent requests on one HTTP/2 connection. HTTP/2 needs TLS.",
+	"HTTP2Streams":         "Maximum concurrent requests on one HTTP/2 connection. A connection with more than twice as many open streams is closed. HTTP/2 needs TLS.",
 	"Database":             "Database `URL`: sqlite: and a file path, or postgres://user@host:port/name. Only serve, demo, migrate and restore create a missing file; no command creates a directory.",
 	"DatabaseConnections":  "Maximum connections that this process opens to a PostgreSQL server.",
 	"DatabaseTimeout":      "Maximum time for one SQL statement on PostgreSQL, and for waiting for a free connection. Requests that wait longer get 503.",

@@ -16,10 +16,10 @@ import (
 // An activeRange is a range of the page of the most active accounts, which ends now.
 type activeRange struct {
 	Value, Title string
-	hours        time.Duration
+	length       time.Duration
 }
 
-var activeRanges = []activeRange{{"24h", "24 hours", 24}, {"7d", "7 days", 7 * 24}, {"30d", "30 days", 30 * 24}}
+var activeRanges = []activeRange{{"24h", "24 hours", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour}, {"30d", "30 days", 30 * 24 * time.Hour}}
 
 // mostActive are the accounts with the most entries as the API shows them.
 type mostActive[T any] struct {
@@ -70,7 +70,7 @@ func (r *request) mostActiveQuery(limit int) (query, entries url.Values) {
 			entries.Set(name, value)
 		}
 	}
-	query.Set("since", time.Now().UTC().Add(-r.activeRange().hours*time.Hour).Format(time.RFC3339))
+	query.Set("since", time.Now().UTC().Add(-r.activeRange().length).Format(time.RFC3339))
 	query.Set("limit", strconv.Itoa(limit))
 	return query, entries
 }
@@ -119,5 +119,5 @@ func (r *request) encodeMostActive(b *bytes.Buffer) error {
 	if err := r.heavily(func() error { return rows.Encode(found.Items) }); err != nil || !found.Partial() {
 		return err
 	}
-	return rows.Note("There are more than " + showCount(atrium.MaxMostActiveEntries) + " entries since " + found.Since + ". Counted: the newest ones, since " + found.CountedSince)
+	return rows.Note("There are more than " + showCount(atrium.MaxMostActiveEntries) + " entries since " + found.Since + ". Only those since " + found.CountedSince + " are counted")
 }

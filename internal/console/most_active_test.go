@@ -15,7 +15,7 @@ func TestAPartialListOfTheMostActiveAccountsSaysSinceWhen(t *testing.T) {
 	path := prefix + "/" + string(tenant) + "/accounts/active"
 	page, _ := download(t, c, token, path+"?source=crm")
 	for _, text := range []string{
-		`<b>Counted: the newest entries, since <time datetime="2026-03-05T14:02:11Z"`, "There are more than 100,000 entries in the last 7 days.",
+		`<b>Only entries since <time datetime="2026-03-05T14:02:11Z"`, "There are more than 100,000 in the last 7 days.",
 		`/activity?accountId=account_01kghg01ftes8r65rzyjka792g&amp;since=2026-03-05T14%3A02%3A11.000Z&amp;source=crm">17,204</a>`,
 	} {
 		if !strings.Contains(page.Body.String(), text) {
@@ -23,7 +23,7 @@ func TestAPartialListOfTheMostActiveAccountsSaysSinceWhen(t *testing.T) {
 		}
 	}
 	file, complete := download(t, c, token, path+".csv")
-	const note = "There are more than 100,000 entries since 2026-03-02T08:00:00.000Z. Counted: the newest ones, since 2026-03-05T14:02:11.000Z"
+	const note = "There are more than 100,000 entries since 2026-03-02T08:00:00.000Z. Only those since 2026-03-05T14:02:11.000Z are counted"
 	if !complete || !strings.HasSuffix(file.Body.String(), "a.example,,17204\r\n\""+note+"\",,,\r\n") {
 		t.Errorf("complete %v: %q", complete, file.Body)
 	}

@@ -26,7 +26,7 @@ type Dispatcher struct {
 	crowded atomic.Bool // webhooks wait for sessions of others to end
 
 	mu       sync.Mutex
-	refused  bool                                  // a webhook had no session since the last complete pass, as there were too many of all tenants; guarded by mu
+	refused  bool                                  // since the last complete pass, a webhook got no session because maxSessions were open; guarded by mu
 	sessions map[atrium.WebhookID]*session         // guarded by mu
 	tenants  map[atrium.TenantID]*tenantDeliveries // those with sessions; guarded by mu
 }
@@ -34,7 +34,7 @@ type Dispatcher struct {
 // tenantDeliveries are the deliveries of a tenant.
 type tenantDeliveries struct {
 	sessions int           // guarded by Dispatcher.mu
-	refused  bool          // a webhook had no session since the last complete pass; guarded by Dispatcher.mu
+	refused  bool          // since the last complete pass, a webhook got no session because maxTenantSessions were open; guarded by Dispatcher.mu
 	crowded  atomic.Bool   // webhooks of the tenant wait for sessions of others of it to end
 	storing  chan struct{} // one for each transaction that stores results
 
@@ -131,11 +131,12 @@ func (d *Dispatcher) wait(ctx context.Context) {
 // jitter varies a duration by up to a quarter, so that processes do not poll at the same moment.
 func jitter(d time.Duration) time.Duration { return d*3/4 + mathrand.N(d/2+1) }
 
-// leasesAtOnce is how many webhooks a pass leases: each needs a transaction, and others may have become due.
-const leasesAtOnce = 8
+// maxLeasesPerPass is how many webhooks one pass leases, each in a transaction. The next pass reads the due webhooks again, so
+// that those of other tenants do not wait for hundreds of leases.
+const maxLeasesPerPass = 8
 
-// claim leases webhooks that are due, while there is room for them, and starts their sessions. complete reports whether it has tried
-// all.
+// claim leases webhooks that are due, while there is room for them, and starts their sessions. It reports whether it has tried
+// all of them.
 func (d *Dispatcher) claim(ctx, drain context.Context, running *sync.WaitGroup) (complete bool, err error) {
 	due, err := d.config.Store.DueWebhooks(ctx, 2*maxSessions)
 	if err != nil {
@@ -146,8 +147,9 @@ func (d *Dispatcher) claim(ctx, drain context.Context, running *sync.WaitGroup) 
 		mathrand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 	}
 	leased := 0
-	for _, webhook := range alternate(due) {
-		if ctx.Err() != nil || leased == leasesAtOnce { // the process ends, or others have a turn
+	alternate(due)
+	for _, webhook := range due {
+		if ctx.Err() != nil || leased == maxLeasesPerPass { // the process ends, or others have a turn
 			return false, nil
 		}
 		started, err := d.lease(ctx, drain, webhook, running)
@@ -169,8 +171,8 @@ func (d *Dispatcher) claim(ctx, drain context.Context, running *sync.WaitGroup) 
 	return true, nil
 }
 
-// alternate returns webhooks in an order in which tenants take turns, each with its own in the given order.
-func alternate(due []store.DueWebhook) []store.DueWebhook {
+// alternate sorts webhooks so that tenants take turns. The order within a tenant stays.
+func alternate(due []store.DueWebhook) {
 	turns := map[atrium.TenantID]int{}
 	turn := make(map[store.DueWebhook]int, len(due))
 	for _, w := range due {
@@ -178,7 +180,6 @@ func alternate(due []store.DueWebhook) []store.DueWebhook {
 		turns[w.TenantID]++
 	}
 	slices.SortStableFunc(due, func(a, b store.DueWebhook) int { return cmp.Compare(turn[a], turn[b]) })
-	return due
 }
 
 // lease leases a webhook and starts its session, unless there is no room for it.

@@ -110,9 +110,10 @@ type conn struct {
 	allowed  atomic.Int64 // requests since the last read
 
 	// Owned by the goroutine that reads.
-	tls     bool
-	records recordScanner
-	parts   Parts
+	tls          bool
+	records      recordScanner
+	parts        Parts
+	smallRecords int
 
 	// Owned by the goroutine that writes.
 	corked bool          // buffer the next write
@@ -160,13 +161,18 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	c.received.Add(int64(n))
 	if c.tls {
-		c.parts.Add(c.records.small(b[:n]))
+		small := c.records.small(b[:n])
+		c.smallRecords += small
+		c.parts.Add(small)
 	}
 	return n, err
 }
 
 // AllowRecords allows the small TLS records of another request.
 func (c *conn) AllowRecords() { c.allowed.Add(1) }
+
+// SmallRecords returns how many small TLS records have arrived. Only the goroutine that reads may call it.
+func (c *conn) SmallRecords() int { return c.smallRecords }
 
 // OfClient returns how many connections its client has open; 0 for a trusted proxy.
 func (c *conn) OfClient() int {

@@ -2,8 +2,8 @@ package limit
 
 import "time"
 
-// A Pace limits the rate of one source: a burst, and then so many a second (GCRA). It is not safe for
-// concurrent use.
+// A Pace limits a rate with the generic cell rate algorithm (GCRA): a burst, and then rate units a second. It is not
+// safe for concurrent use.
 type Pace struct {
 	rate   int // a second
 	burst  int
@@ -24,5 +24,5 @@ func (p *Pace) Spend(n int) time.Duration {
 }
 
 func (p *Pace) duration(n int) time.Duration {
-	return time.Duration(n) * time.Second / time.Duration(p.rate)
+	return time.Duration(float64(n) / float64(p.rate) * float64(time.Second)) // no product that overflows
 }

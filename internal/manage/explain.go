@@ -64,10 +64,10 @@ func explainTombstone(t *atrium.Tombstone) []string {
 		"Its content, and which rule chose the account, are no longer stored.",
 	}
 	if t.ExpiresAt != nil {
-		steps = append(steps, fmt.Sprintf("A retention rule deleted it. What is left may be deleted from %s on.", t.ExpiresAt))
+		steps = append(steps, fmt.Sprintf("A retention rule deleted it. Its tombstone may be deleted after %s.", t.ExpiresAt))
 	}
 	if t.KeyHMAC != nil {
-		steps = append(steps, "If its request is sent again, nothing is stored. The response is that of the first time.")
+		steps = append(steps, "If the request is sent again, no entry is stored, and the response is the original one.")
 	}
 	return steps
 }

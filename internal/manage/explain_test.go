@@ -68,8 +68,8 @@ func TestExplanationOfADeletedEntrySaysWhatIsLeft(t *testing.T) {
 		has       string
 	}{
 		"erased, without a key":    {atrium.Tombstone{}, 2, "The entry was deleted."},
-		"erased":                   {atrium.Tombstone{KeyHMAC: []byte{1}}, 3, "If its request is sent again, nothing is stored."},
-		"deleted by a rule":        {atrium.Tombstone{ExpiresAt: &until}, 3, "A retention rule deleted it. What is left may be deleted from " + until.String()},
+		"erased":                   {atrium.Tombstone{KeyHMAC: []byte{1}}, 3, "If the request is sent again, no entry is stored"},
+		"deleted by a rule":        {atrium.Tombstone{ExpiresAt: &until}, 3, "A retention rule deleted it. Its tombstone may be deleted after " + until.String()},
 		"with texts of the sender": {atrium.Tombstone{Source: "\x1b[31m", Type: strings.Repeat("é", 1<<19)}, 2, `"\x1b[31m"`},
 	} {
 		steps := explainTombstone(&c.tombstone)

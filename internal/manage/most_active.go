@@ -58,7 +58,10 @@ func (a *API) listMostActive(ctx context.Context, who auth.Principal, r *rest.Re
 			if err := hold(int64(accounts) * countedAccountBytes); err != nil {
 				return err
 			}
-			return pause()
+			if err := pause(); err != nil {
+				return err
+			}
+			return r.Recheck(ctx)
 		})
 		return err
 	})

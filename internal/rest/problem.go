@@ -161,9 +161,8 @@ type Fault struct {
 }
 
 // public returns the public form of an error. An error that is not an *atrium.Error is a bug:
-// its text is only logged. All server errors are logged, except that the server is busy, or has no
-// room: a line for each refusal would add load, and these have no cause that an operator could find. Nor has
-// a request whose client has gone.
+// its text is only logged. All server errors are logged, except refusals because the server is busy or has no room, and
+// requests that were canceled because the client closed the connection: an operator can do nothing about these.
 func public(w http.ResponseWriter, r *http.Request, id string, log *slog.Logger, err error) (*atrium.Error, CodeInfo) {
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok {
@@ -171,9 +170,9 @@ func public(w http.ResponseWriter, r *http.Request, id string, log *slog.Logger,
 			"An internal error occurred. The operator can find it by the request id.").Because(err)
 	}
 	info := Info(e.Code)
-	refused := errors.Is(err, limit.ErrBusy) || e.Code == atrium.CodeUnavailable && e.Unwrap() == nil
-	refused = refused || errors.Is(err, context.Canceled) && hasClosed(w)
-	if info.Status >= http.StatusInternalServerError && !refused {
+	expected := errors.Is(err, limit.ErrBusy) || e.Code == atrium.CodeUnavailable && e.Unwrap() == nil ||
+		errors.Is(err, context.Canceled) && hasClosed(w)
+	if info.Status >= http.StatusInternalServerError && !expected {
 		log.ErrorContext(r.Context(), "request failed", "requestId", id, "error", e)
 	}
 	return e, info

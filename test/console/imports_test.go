@@ -133,7 +133,7 @@ func TestPersonsOfATableAreLinkedToTheirAccounts(t *testing.T) {
 			t.Errorf("the preview: %s", a.body)
 		}
 		fields := url.Values{"kind": {"prospects"}, "column:email": {"0:Email"}, "column:accountDomain": {"1:Website"}}
-		if a := s.upload(of+"/import?check=true", fields, file, cookie); !strings.Contains(a.body, `<td class="number">3</td><td>accountDomain</td><td>is of no account: import the account first</td>`) {
+		if a := s.upload(of+"/import?check=true", fields, file, cookie); !strings.Contains(a.body, `<td class="number">3</td><td>accountDomain</td><td>matches no account: import the account first</td>`) {
 			t.Errorf("the check: %s", a.body)
 		}
 		good, _, _ := strings.Cut(file, "jo@")

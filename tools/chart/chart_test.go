@@ -288,6 +288,10 @@ tolerations: [{key: dedicated, operator: Exists}]`)
 	if sent {
 		t.Error("the service sends requests to the job")
 	}
+	if o := mustRender(t, "{backup: {enabled: true}, fullnameOverride: "+strings.Repeat("n", 50)+"}"); len(o.jobs[0].Name) > 52 || o.jobs[0].Spec.JobTemplate.Spec.Template.Spec.Volumes[2].PersistentVolumeClaim.ClaimName != o.claims[0].Name {
+		t.Errorf("the name of the job is %s", o.jobs[0].Name)
+	}
+	mustRender(t, `{backup: {enabled: true, schedule: "@daily"}}`)
 	if o := mustRender(t, `{backup: {enabled: true}, database: {engine: postgres, urlSecret: database}}`); len(o.jobs)+len(o.claims) != 0 {
 		t.Error("PostgreSQL has backups of a file")
 	}
@@ -415,6 +419,7 @@ func TestTheSchemaRefusesMistakes(t *testing.T) {
 		"{database: {engine: postgres}}":  "urlSecret",
 		"{database: {size: 10}}":          "size",
 		"{backup: {keep: 2w}}":            "keep",
+		"{backup: {schedule: hourly}}":    "schedule",
 		"{replicas: 0}":                   "replicas",
 		"{ingress: {enabled: true}}":      "host",
 		"{settings: {database: x}}":       "database",

@@ -84,7 +84,7 @@ func (s *Store) countByAccount(ctx context.Context, tenant atrium.TenantID, q *a
 	}
 }
 
-// An entryKind is what a count compares of an entry.
+// An entryKind has the columns that the filter of a count needs.
 type entryKind struct{ source, entryType string }
 
 // activeAccounts reads up to limit entries after a position, nil for the newest, and returns the account

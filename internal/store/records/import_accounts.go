@@ -2,6 +2,7 @@ package records
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -172,7 +173,11 @@ func (im *importTx) prospects(run importRun) error {
 		for _, id := range p.record.AccountIDs {
 			wanted[id] = engine.Args{kernel.IDArg(im.tenant), kernel.IDArg(id)}
 		}
-		if err := im.countLinks(len(p.record.AccountIDs)); err != nil {
+		n := len(p.record.AccountIDs)
+		if p.item.AccountDomain != "" {
+			n++
+		}
+		if err := im.countLinks(n); err != nil {
 			return err
 		}
 	}
@@ -201,9 +206,12 @@ func (im *importTx) prospects(run importRun) error {
 		if domain := item.item.AccountDomain; domain != "" {
 			id := named[domain]
 			if id == "" {
-				return refuse(item.index, "accountDomain", "is of no account: import the account first")
+				return refuse(item.index, "accountDomain", "matches no account: import the account first")
 			}
 			if !slices.Contains(p.AccountIDs, id) {
+				if len(p.AccountIDs) >= atrium.MaxLinks {
+					return refuse(item.index, "accountDomain", fmt.Sprintf("adds a link to %d accounts, the maximum", atrium.MaxLinks))
+				}
 				links = append(links, engine.Args{kernel.IDArg(im.tenant), kernel.IDArg(id), int64(p.CreatedAt), kernel.IDArg(p.ID)})
 			}
 		}
@@ -249,7 +257,7 @@ func (im *importTx) accountsOfDomains(run importRun) (map[string]atrium.AccountI
 	for domain, a := range oldest {
 		ids[domain] = a.ID
 	}
-	return ids, im.countLinks(len(ids))
+	return ids, nil
 }
 
 // compareNamed returns items that compare stored prospects also with the accounts that they name by domain.

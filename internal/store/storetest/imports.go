@@ -324,6 +324,15 @@ func importedByDomain(t *testing.T, e *env) {
 		t.Fatalf("%d records were added: %v", added, err)
 	}
 	wantLinks(merged, current)
+	full := linked("b.example")
+	for range atrium.MaxLinks {
+		a := e.newAccount(string(atrium.NewID[atrium.AccountID]()), "")
+		e.put(t, a)
+		p := full.Record.(*atrium.LinkedProspect)
+		p.AccountIDs = append(p.AccountIDs, a.ID)
+	}
+	_, err = put(full)
+	wantRefused(t, err, 0, "accountDomain")
 	// The domain of another tenant finds nothing.
 	elsewhere := e.as(e.newTenant(t))
 	_, err = elsewhere.Import(t.Context(), atrium.CommandLine(elsewhere.tenant), []store.Import{linked("b.example")})
