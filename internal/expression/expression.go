@@ -25,7 +25,7 @@ const (
 	MaxCost   = 100_000 // of an evaluation: see costs
 
 	maxValueUnits        = 10_000 // of a value during an evaluation: elements of lists and maps, and every ten bytes of strings
-	memorySampleInterval = 100    // macros such as map measure one value of so many, because measuring takes time for each element
+	memorySampleInterval = 100    // how many values a macro such as map has for each one that it measures: measuring takes time
 	maxNodes             = 2000   // of the syntax tree, with expanded macros
 	maxNested            = 50
 	maxRegexpInsts       = 200 // instructions of a compiled regular expression

@@ -1,5 +1,5 @@
 // Package limit limits connections, request rates, requests in flight and memory. Its connections
-// also combine writes (Cork) and detect pipelined requests (Arrived). It does not import net/http.
+// also combine writes (Cork) and detect pipelined requests (Pipelines). It does not import net/http.
 //
 // Rates remember a maximum number of keys; the other types remember only keys with something held
 // or waiting.
