@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -135,18 +136,57 @@ type EventSettings struct {
 	Enabled   bool
 	EnabledAt *Time // when it was last enabled; nil if it never was
 
-	// The feed has the events from position Oldest to Next-1: none if both are equal. A reader that begins
-	// with the oldest one reads after Oldest-1.
+	// The feed has the events from position Oldest to Next-1, except for positions that no event has got after a
+	// restore: see EpochPositions. It has none if both are equal. A reader that begins with the oldest one reads
+	// after Oldest-1.
 	Oldest, Next int64
+
+	// The positions of the last events before each restore, newest first, as far as these events are stored.
+	Ends []int64
 }
 
-// An ExpiredEventsError reports that a reader asked for events that are no longer stored: by default,
-// they are deleted after MinEventRetention.
+// EpochPositions is the number of positions of an epoch. A database that is restored from a backup begins a new epoch
+// of each feed, with the first position after a multiple of this number: the events that were lost had positions of
+// an earlier one, so that no position ever names two events, and a reader notices that events were lost. 8,192 epochs
+// are below 2^53, to which JSON numbers are exact (RFC 8259, section 6).
+const EpochPositions = 1 << 40
+
+// EpochStart returns the first position of the epoch of a position.
+func EpochStart(position int64) int64 { return (position-1)/EpochPositions*EpochPositions + 1 }
+
+// Behind returns how many events follow a position.
+func (s *EventSettings) Behind(after int64) (n int64) {
+	start, last := EpochStart(s.Next), s.Next-1
+	for _, end := range append(slices.Clone(s.Ends), 0) {
+		if n += max(0, last-max(after, start-1)); after >= start-1 {
+			break
+		}
+		start, last = EpochStart(end), end
+	}
+	return n
+}
+
+// An ExpiredEventsError reports that the feed does not continue after a position: the next events are no longer
+// stored, by default after MinEventRetention, or the database was restored from a backup without the event at it.
 type ExpiredEventsError struct {
-	Oldest int64 // the oldest position to which this does not apply: continue after Oldest-1
+	After  int64 // the position
+	Oldest int64 // the first position after which the feed continues: continue after Oldest-1
+}
+
+// Restored reports whether a restore is the reason.
+func (e *ExpiredEventsError) Restored() bool {
+	return e.After >= e.Oldest || e.After < EpochStart(e.Oldest)-1
+}
+
+// Missing returns how many events are known to have been between both positions.
+func (e *ExpiredEventsError) Missing() int64 {
+	return max(0, e.Oldest-1-max(e.After, EpochStart(e.Oldest)-1))
 }
 
 func (e *ExpiredEventsError) Error() string {
+	if e.Restored() {
+		return fmt.Sprintf("the feed continues after position %d, not after %d: the database was restored", e.Oldest-1, e.After)
+	}
 	return fmt.Sprintf("events before position %d have expired", e.Oldest)
 }
 

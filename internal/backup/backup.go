@@ -192,7 +192,8 @@ func Verify(ctx context.Context, path string, withManifest bool, o Options) (Rep
 }
 
 // Restore verifies a backup as Verify does and copies it to a new database at path, which appears
-// only after the verification. A broken audit log is reported but does not prevent the restore. If
+// only after the verification. It differs from the backup in one thing: its feeds continue with new positions, see
+// atrium.EpochPositions. A broken audit log is reported but does not prevent the restore. If
 // a database, or one of its files, exists at path, Restore returns an error and changes nothing.
 func Restore(ctx context.Context, from, path string, withManifest bool, o Options) (Report, error) {
 	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
@@ -231,9 +232,25 @@ func Restore(ctx context.Context, from, path string, withManifest bool, o Option
 		if err == nil {
 			err = report.checkDatabase(ctx, partial, from)
 		}
+		if _, ok := report.Rows[feeds]; err == nil && ok {
+			err = continueFeeds(ctx, partial)
+		}
 		return err
 	}, linkOrRename)
 	return report, err
+}
+
+// feeds is a table of feeds, which backups of earlier versions do not have.
+const feeds = "event_feeds"
+
+// continueFeeds makes a copy of a database one that was restored.
+func continueFeeds(ctx context.Context, path string) (err error) {
+	s, err := store.Open(ctx, "sqlite:"+path, store.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.ContinueAfterRestore(ctx)
 }
 
 // begin returns a report with the manifest of a backup, or an empty one.

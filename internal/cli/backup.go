@@ -38,8 +38,8 @@ With --keep and a directory, the command first deletes earlier backups there tha
 named. It keeps those of the last 24 hours, and the newest of each day (UTC) for the given
 time, which ends with the newest backup: while backups fail, no day loses its last one.
 
-A backup or restore that is killed can leave a hidden file whose name ends with .partial.
-You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
+A backup or restore that is killed can leave hidden files with .partial in their names.
+You can delete them. For PostgreSQL, use PostgreSQL's own tools.`,
 		Example: `  atrium backup /var/backups/atrium.db --database sqlite:/var/lib/atrium/atrium.db
   atrium backup /var/backups/ --rate 20MiB
   atrium backup /var/backups/ --keep 14d`,
@@ -125,7 +125,7 @@ func backupFile(argument, database string, now time.Time) string {
 
 func newRestore() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "restore FILE",
+		Use:   "restore [FILE]",
 		Short: "Check a backup and restore a database from it",
 		Long: `Create the SQLite database that --database names from a backup. The database, its -wal
 and its -shm file must not exist. The database appears only when it is complete.
@@ -139,20 +139,33 @@ tampered with is then an error; without --verify it is a warning.
 
 API keys are restored as they were at the time of the backup: revoke again the keys that
 were revoked since. A backup has the secrets of webhooks only encrypted: the server needs
-the secrets-key-file that it had then.`,
+the secrets-key-file that it had then.
+
+The next events of a restored database get new positions, higher than those of events that
+were lost: a reader of the feed that has seen such events gets the error "gone". If other
+tools restored the database (pg_restore, a point in time, Litestream, a snapshot), run the
+command with --finish and without FILE before you start the servers. It does the same.`,
 		Example: `  atrium restore /var/backups/atrium.db --database sqlite:/var/lib/atrium/atrium.db
-  atrium restore /var/backups/atrium.db --verify`,
-		Args: cobra.ExactArgs(1),
+  atrium restore /var/backups/atrium.db --verify
+  atrium restore --finish --database postgres://atrium@db.internal/atrium`,
+		Args: cobra.MaximumNArgs(1),
 	}
 	database, out := databaseSettings(cmd.Flags()), outputFlag(cmd)
 	verify := cmd.Flags().Bool("verify", false, "check the backup without restoring it")
 	noManifest := cmd.Flags().Bool("no-manifest", false,
 		"accept a backup without a manifest, such as one made by sqlite3; no checksum is compared")
+	finish := cmd.Flags().Bool("finish", false, "without FILE: give new positions to the next events of a database that other tools restored")
 	rate := rateFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+		if *finish == (len(args) == 1) {
+			return usageError{errors.New("pass the FILE of a backup, or --finish for a database that other tools restored")}
+		}
 		settings, explicit, err := database(cmd.ErrOrStderr())
 		if err != nil {
 			return err
+		}
+		if *finish {
+			return finishRestore(cmd, settings, out)
 		}
 		path := ""
 		if !*verify {
@@ -202,6 +215,33 @@ the secrets-key-file that it had then.`,
 		return err
 	})
 	return cmd
+}
+
+// finishRestore continues the feeds of a database that other tools restored.
+func finishRestore(cmd *cobra.Command, settings config.Config, out *output) error {
+	if err := requireLocal(cmd); err != nil {
+		return err
+	}
+	if err := requireDatabase(settings); err != nil {
+		return err
+	}
+	s, err := openStore(cmd.Context(), settings)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }()
+	if _, err := s.Migrate(cmd.Context()); err != nil {
+		return err
+	}
+	if err := s.ContinueAfterRestore(cmd.Context()); err != nil {
+		return err
+	}
+	finished := struct {
+		Finished bool `json:"finished"`
+	}{true}
+	return out.print(cmd, finished, func(w io.Writer) {
+		fmt.Fprintln(w, "The next events get new positions. Readers of events that were lost get the error \"gone\".")
+	})
 }
 
 func takenAt(r backup.Report) string {

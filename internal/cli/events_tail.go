@@ -27,6 +27,9 @@ type eventReader struct {
 	client *client
 	types  string // "" for all
 	after  int64
+
+	stderr io.Writer
+	warned bool
 }
 
 // A feedPage is a response of the feed.
@@ -34,6 +37,7 @@ type feedPage struct {
 	Items         []jsontext.Value `json:"items"`
 	HasMore       bool             `json:"hasMore"`
 	ContinueAfter int64            `json:"continueAfter"`
+	Disabled      bool             `json:"disabled"`
 }
 
 // read returns the next events. With wait, it waits for one.
@@ -52,6 +56,10 @@ func (r *eventReader) read(ctx context.Context, query url.Values, wait bool) (pa
 	if err := json.Unmarshal(response.body, &page, lenientJSON); err != nil {
 		return page, fmt.Errorf("read response: %w", err)
 	}
+	if page.Disabled && !r.warned {
+		r.warned = true
+		warn(r.stderr, "the tenant has events disabled: enable them with atrium events set --enabled")
+	}
 	r.after = page.ContinueAfter
 	return page, nil
 }
@@ -64,10 +72,9 @@ func (r *eventReader) toEnd(ctx context.Context, back int64) error {
 	if _, err := r.read(ctx, url.Values{"since": {"9999-01-01T00:00:00Z"}}, false); err != nil || back == 0 {
 		return err
 	}
-	end := r.after
-	r.after = max(0, end-back)
-	_, err := r.read(ctx, url.Values{"after": {strconv.FormatInt(r.after, 10)}}, false)
-	if r.after = max(0, end-back); atrium.CodeOf(err) != atrium.CodeGone {
+	start := max(r.after-back, atrium.EpochStart(r.after+1)-1) // of what came after the last restore
+	_, err := r.read(ctx, url.Values{"after": {strconv.FormatInt(start, 10)}}, false)
+	if r.after = start; atrium.CodeOf(err) != atrium.CodeGone {
 		return err
 	}
 	page, err := r.read(ctx, url.Values{}, false) // the oldest ones
@@ -120,7 +127,7 @@ command is interrupted.`,
 			return usageError{errors.New("--lines must not be negative")}
 		}
 		return t.withClient(cmd, "", func(c *client) error {
-			r := &eventReader{client: c, types: *types}
+			r := &eventReader{client: c, stderr: cmd.ErrOrStderr(), types: *types}
 			if err := r.toEnd(cmd.Context(), *lines); err != nil {
 				return err
 			}
@@ -166,7 +173,7 @@ that the requests are signed with, and the result of each. Nothing is stored: us
 		defer sender.Close()
 		endpoint := webhook.Endpoint{URL: *to, Format: webhook.Standard, Secrets: [][]byte{secret}}
 		return t.withClient(cmd, "", func(c *client) error {
-			r := &eventReader{client: c, types: *types}
+			r := &eventReader{client: c, stderr: cmd.ErrOrStderr(), types: *types}
 			if err := r.toEnd(cmd.Context(), 0); err != nil {
 				return err
 			}

@@ -84,11 +84,11 @@ func (s *session) mayReplay(now time.Time) bool {
 func (s *session) readFeed() error {
 	events, err := s.config.Store.Events(s.ctx, s.lease.TenantID, s.readTo, s.window)
 	if expired, ok := errors.AsType[*atrium.ExpiredEventsError](err); ok {
-		lost := expired.Oldest - 1 - s.readTo
+		lost := expired.Missing()
 		s.pending.Lost += lost
 		s.readTo = expired.Oldest - 1
 		s.advance()
-		s.config.Log.Warn("events expired before a webhook reached them", "webhook", s.lease.WebhookID, "events", lost)
+		s.config.Log.Warn("events expired before a webhook reached them", "webhook", s.lease.WebhookID, "events", lost, "restored", expired.Restored())
 		if s.config.Observe != nil {
 			s.config.Observe.Lost(lost)
 		}

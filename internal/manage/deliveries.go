@@ -242,7 +242,7 @@ func (a *API) locateReplay(ctx context.Context, tenant atrium.TenantID, p replay
 		replay.To = max(next-1, 1)
 	}
 	if replay.From < feed.Oldest {
-		return expiredEvents(&atrium.ExpiredEventsError{Oldest: feed.Oldest})
+		return expiredEvents(&atrium.ExpiredEventsError{After: replay.From - 1, Oldest: feed.Oldest})
 	}
 	return nil
 }

@@ -60,6 +60,7 @@ type eventPage struct {
 	HasMore       bool             `json:"hasMore"`
 	ContinueAfter int64            `json:"continueAfter"`
 	Limit         int              `json:"limit"`
+	Disabled      bool             `json:"disabled,omitzero"`
 }
 
 // An eventQuery is what a reader of the feed asks for.
@@ -119,11 +120,16 @@ func (a *API) listEvents(ctx context.Context, who auth.Principal, r *rest.Reques
 		e.after = feed.Oldest - 1
 	}
 	page, err := a.readEvents(ctx, who, r, e)
-	if err != nil || len(page.Items) > 0 || e.wait == 0 {
-		return rest.Response{Body: page}, err
+	if err == nil && len(page.Items) == 0 && e.wait > 0 {
+		e.after = page.ContinueAfter
+		page, err = a.waitForEvents(ctx, who, r, e)
 	}
-	e.after = page.ContinueAfter
-	return a.waitForEvents(ctx, who, r, e)
+	if err == nil && len(page.Items) == 0 && !page.HasMore {
+		var feed atrium.EventSettings
+		feed, err = a.Store.EventSettings(ctx, who.TenantID)
+		page.Disabled = !feed.Enabled
+	}
+	return rest.Response{Body: page}, err
 }
 
 // readEvents returns the next events of a query: none if all that were examined have other types.
@@ -162,15 +168,15 @@ func (a *API) readEvents(ctx context.Context, who auth.Principal, r *rest.Reques
 		if err != nil {
 			return page, err
 		}
-		page.HasMore = page.ContinueAfter < feed.Next-1
+		page.HasMore = feed.Behind(page.ContinueAfter) > 0
 	}
 	return page, nil
 }
 
 // waitForEvents waits for an event of a query, and returns an empty page if there is none in time.
-func (a *API) waitForEvents(ctx context.Context, who auth.Principal, r *rest.Request, e eventQuery) (rest.Response, error) {
+func (a *API) waitForEvents(ctx context.Context, who auth.Principal, r *rest.Request, e eventQuery) (page eventPage, err error) {
 	if err := a.Waits.Acquire(ctx, who.TenantID); err != nil {
-		return rest.Response{}, atrium.Unavailable(err)
+		return page, atrium.Unavailable(err)
 	}
 	defer a.Waits.Release(who.TenantID)
 	ctx, cancel := r.UntilClosed(ctx)
@@ -179,15 +185,14 @@ func (a *API) waitForEvents(ctx context.Context, who auth.Principal, r *rest.Req
 	defer deadline.Stop()
 	for {
 		changed := a.Store.EventsChanged(who.TenantID)
-		page, err := a.readEvents(ctx, who, r, e)
-		if err != nil || len(page.Items) > 0 {
-			return rest.Response{Body: page}, err
+		if page, err = a.readEvents(ctx, who, r, e); err != nil || len(page.Items) > 0 {
+			return page, err
 		}
 		if e.after = page.ContinueAfter; page.HasMore {
 			changed = alreadyChanged
 		}
 		if err := a.waitForChange(ctx, r, changed, deadline); err != nil {
-			return rest.Response{Body: page}, nil
+			return page, nil
 		}
 	}
 }
@@ -230,7 +235,11 @@ func expiredEvents(err error) error {
 	if !ok {
 		return err
 	}
-	return atrium.Errorf(atrium.CodeGone, "The events before position %d have expired. Continue after %d.", expired.Oldest, expired.Oldest-1).Because(err)
+	why := fmt.Sprintf("The events before position %d have expired.", expired.Oldest)
+	if expired.Restored() {
+		why = fmt.Sprintf("No event continues the feed after position %d: it has lost events if the database was restored from a backup.", expired.After)
+	}
+	return atrium.Errorf(atrium.CodeGone, "%s Continue after %d.", why, expired.Oldest-1).Because(err)
 }
 
 type eventSettings struct {

@@ -52,7 +52,7 @@ type webhookProgress struct {
 
 // newProgress returns the progress of a webhook in a feed.
 func newProgress(w atrium.Webhook, feed atrium.EventSettings) webhookProgress {
-	return webhookProgress{w.Cursor, max(0, feed.Next-1-w.Cursor), w.FailingSince, w.Lost, w.FilterFaults}
+	return webhookProgress{w.Cursor, feed.Behind(w.Cursor), w.FailingSince, w.Lost, w.FilterFaults}
 }
 
 type listedWebhook struct {

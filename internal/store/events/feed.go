@@ -57,6 +57,7 @@ const (
 // findAfter returns up to limit events after a position.
 func findAfter(tx engine.Tx, tenant atrium.TenantID, after int64, limit int) (found []eventRef, err error) {
 	sql, next := logAt, after+1
+	read, last := int64(-1), after // the last event that is stored up to here, and that after which the next one must follow
 	for rows := readRows; rows == readRows && len(found) < limit; sql = logAfter {
 		rows = 0
 		err := tx.Query(sql, engine.Args{kernel.IDArg(tenant), next, int64(readRows)}, func(r engine.Row) error {
@@ -70,11 +71,12 @@ func findAfter(tx engine.Tx, tenant atrium.TenantID, after int64, limit int) (fo
 				case e.position <= after:
 				case len(found) == limit:
 					return kernel.ErrPageFull
-				case e.position != after+1+int64(len(found)): // a gap: the events before it have expired
-					return &atrium.ExpiredEventsError{Oldest: e.position}
+				case e.position != last+1 && (read != last || e.position != atrium.EpochStart(e.position)): // the events before it are missing
+					return &atrium.ExpiredEventsError{After: last, Oldest: e.position}
 				default:
-					found = append(found, e)
+					found, last = append(found, e), e.position
 				}
+				read = e.position
 			}
 			next = all[len(all)-1].position + 1
 			return nil
@@ -87,8 +89,14 @@ func findAfter(tx engine.Tx, tenant atrium.TenantID, after int64, limit int) (fo
 		return found, nil
 	}
 	settings, err := findSettings(tx.Query, tenant)
-	if err == nil && after+1 < settings.Oldest {
-		err = &atrium.ExpiredEventsError{Oldest: settings.Oldest}
+	switch {
+	case err != nil:
+	case after+1 < settings.Oldest:
+		err = &atrium.ExpiredEventsError{After: after, Oldest: settings.Oldest}
+	case after >= settings.Next:
+		err = &atrium.ExpiredEventsError{After: after, Oldest: settings.Next}
+	case after+1 < atrium.EpochStart(settings.Next) && read != after:
+		err = &atrium.ExpiredEventsError{After: after, Oldest: atrium.EpochStart(settings.Next)}
 	}
 	return nil, err
 }

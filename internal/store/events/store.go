@@ -61,7 +61,29 @@ func findSettings(query kernel.QueryFunc, tenant atrium.TenantID) (atrium.EventS
 		settings.Oldest = r.Int(0)
 		return nil
 	})
+	for start := atrium.EpochStart(settings.Next); err == nil && start > settings.Oldest; {
+		end := int64(0)
+		err = query("SELECT last_position FROM event_log WHERE tenant_id = $1 AND first_position < $2 ORDER BY first_position DESC LIMIT 1",
+			append(args, start), func(r engine.Row) error {
+				end = r.Int(0)
+				return nil
+			})
+		if end == 0 { // they have expired
+			break
+		}
+		settings.Ends = append(settings.Ends, end)
+		start = atrium.EpochStart(end)
+	}
 	return settings, err
+}
+
+// ContinueAfterRestore begins a new epoch of all feeds: see atrium.EpochPositions. Call it once after a restore from a backup.
+func (s *Store) ContinueAfterRestore(ctx context.Context) error {
+	return s.db.Write(ctx, func(tx engine.Tx) error {
+		_, err := tx.Exec("UPDATE event_feeds SET next_position = ((next_position - 1) / $1 + 1) * $1 + 1",
+			int64(atrium.EpochPositions))
+		return err
+	})
 }
 
 // SetEventSettings enables or disables the events of the tenant of the change, and returns its settings. It

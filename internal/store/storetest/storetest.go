@@ -95,7 +95,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"receivers", slices.Concat(tenantReceivers, quarantines)},
 		{"summaries", summaryTemplates},
 		{"counts", slices.Concat(counts, mostActive)},
-		{"events", slices.Concat(tenantEvents, eventContents, eventOrder, keyNotices)},
+		{"events", slices.Concat(tenantEvents, eventContents, eventOrder, restoredEvents, keyNotices)},
 		{"requestlog", slices.Concat(refusedRequests, personalReads)},
 		{"pages", slices.Concat(pages, pageChanges, pageSizesBounded)},
 		{"schedules", schedules},
