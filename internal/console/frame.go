@@ -179,33 +179,60 @@ func (f frame) SignedIn() bool { return f.request != nil && f.User.ID != "" }
 // IsOperator reports whether the user is an operator.
 func (f frame) IsOperator() bool { return f.SignedIn() && f.User.TenantID == "" }
 
-// sections are the entries of the navigation, the home of the tenant first.
-var sections = []struct {
+// A section is an entry of the navigation.
+type section struct {
 	name            constant // and the last segment of the path
 	title, shortcut constant
-}{
-	{"overview", "Overview", "o"}, {"accounts", "Accounts", "a"}, {"activity", "Activity", "t"}, {"prospects", "Prospects", "r"},
-	{"pages", "Pages", "p"}, {"receivers", "Receivers", "e"}, {"webhooks", "Webhooks", "w"}, {"keys", "Keys", "k"}, {"people", "People", "u"}, {"privacy", "Privacy", "y"}, {"audit", "Audit log", "l"},
-	{"refused", "Refused requests", "f"}, {"transfer", "Import, export", "i"},
+	apart           bool         // it begins a group: connections, or administration
+	needs           atrium.Scope // of its page; "" for none
 }
 
-// groups are the sections that begin a group of the navigation: connections, and administration.
-var groups = []constant{"receivers", "people"}
+// sections are the entries of the navigation, the home of the tenant first.
+var sections = []section{
+	{name: "overview", title: "Overview", shortcut: "o"},
+	{name: "accounts", title: "Accounts", shortcut: "a"},
+	{name: "activity", title: "Activity", shortcut: "t"},
+	{name: "prospects", title: "Prospects", shortcut: "r"},
+	{name: "pages", title: "Pages", shortcut: "p"},
+	{name: "receivers", title: "Receivers", shortcut: "e", apart: true, needs: atrium.ScopeManageReceivers},
+	{name: "webhooks", title: "Webhooks", shortcut: "w", needs: atrium.ScopeManageEvents},
+	{name: "keys", title: "Keys", shortcut: "k"},
+	{name: "people", title: "People", shortcut: "u", apart: true},
+	{name: "privacy", title: "Privacy", shortcut: "y"},
+	{name: "audit", title: "Audit log", shortcut: "l"},
+	{name: "refused", title: "Refused requests", shortcut: "f"},
+	{name: "transfer", title: "Import, export", shortcut: "i"},
+}
 
 // HasSections reports whether the page has the navigation of a tenant.
 func (f frame) HasSections() bool { return f.request != nil && f.Tenant.TenantID != "" }
+
+// visibleSections returns the sections that the user may open. If the first of a group is hidden, the next one begins the
+// group.
+func (f frame) visibleSections() []section {
+	visible := make([]section, 0, len(sections))
+	apart := false
+	for _, s := range sections {
+		apart = apart || s.apart
+		if s.needs == "" || f.request.may(s.needs) {
+			s.apart, apart = apart, false
+			visible = append(visible, s)
+		}
+	}
+	return visible
+}
 
 // Sections returns the navigation of a tenant.
 func (f frame) Sections() template.HTML {
 	var m markup
 	home := f.Path()
-	for i, s := range sections {
+	for _, s := range f.visibleSections() {
 		m.add("\n<li")
-		if slices.Contains(groups, s.name) {
+		if s.apart {
 			m.add(` class="apart"`)
 		}
 		m.text("><a href=\"", home)
-		if i > 0 {
+		if s.name != sections[0].name {
 			m.add("/" + s.name)
 		}
 		m.add("\" data-shortcut=\"" + s.shortcut + "\"")
@@ -218,15 +245,13 @@ func (f frame) Sections() template.HTML {
 }
 
 // Shortcuts returns the shortcuts to the sections.
-func (f frame) Shortcuts() template.HTML { return shortcuts }
-
-var shortcuts = func() template.HTML {
+func (f frame) Shortcuts() template.HTML {
 	var m markup
-	for _, s := range sections {
+	for _, s := range f.visibleSections() {
 		m.add("<div><dt><kbd>g</kbd> <kbd>" + s.shortcut + "</kbd></dt><dd>" + s.title + "</dd></div>")
 	}
 	return m.HTML()
-}()
+}
 
 // An action is a button that changes the state that the user has seen, which a tag names.
 type action struct {

@@ -67,7 +67,10 @@ func TestAChartOfEntriesIsThatOfTheirCounts(t *testing.T) {
 
 // The links of the navigation are those of the tenant, and the current one is marked.
 func TestTheNavigationMarksTheCurrentSection(t *testing.T) {
-	f := frame{Section: "keys", request: &request{tenant: "tenant_1"}, Tenant: tenant{TenantID: atrium.TenantID("tenant_1")}}
+	as := func(role atrium.Role) frame {
+		return frame{Section: "keys", request: &request{tenant: "tenant_1", user: atrium.User{Role: role}}, Tenant: tenant{TenantID: atrium.TenantID("tenant_1")}}
+	}
+	f := as(atrium.RoleAdmin)
 	shown := string(f.Sections())
 	for _, want := range []string{
 		`<a href="/console/tenant_1" data-shortcut="o">Overview</a>`, `<a href="/console/tenant_1/keys" data-shortcut="k" aria-current="page">Keys</a>`,
@@ -76,7 +79,16 @@ func TestTheNavigationMarksTheCurrentSection(t *testing.T) {
 			t.Errorf("%s lacks %s", shown, want)
 		}
 	}
-	if strings.Count(shown, "aria-current") != 1 || strings.Count(shown, "<li") != len(sections) || strings.Count(shown, `class="apart"`) != len(groups) || strings.Count(string(f.Shortcuts()), "<div>") != len(sections) {
+	if strings.Count(shown, "aria-current") != 1 || strings.Count(shown, "<li") != len(sections) || strings.Count(shown, `class="apart"`) != 2 || strings.Count(string(f.Shortcuts()), "<div>") != len(sections) {
 		t.Error(shown)
+	}
+	f = as(atrium.RoleViewer)
+	for _, shown := range []string{string(f.Sections()), string(f.Shortcuts())} {
+		if strings.Contains(shown, "Receivers") || strings.Contains(shown, "Webhooks") {
+			t.Errorf("a viewer sees %s", shown)
+		}
+	}
+	if shown := string(f.Sections()); !strings.Contains(shown, `<li class="apart"><a href="/console/tenant_1/keys"`) || strings.Count(shown, `class="apart"`) != 2 {
+		t.Errorf("the groups of a viewer: %s", shown)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -466,6 +468,52 @@ func TestTheOverviewLeadsToWhatNeedsAttention(t *testing.T) {
 		for _, not := range []string{"lasting", "endless", "foreign", "000000000b1", string(s.tenants[1])} {
 			if strings.Contains(a.body, not) {
 				t.Errorf("the overview has %s", not)
+			}
+		}
+	})
+}
+
+var (
+	pageLinks = regexp.MustCompile(`<a [^>]*?href="(/console/[^"?#]*)`) // without their parameters
+	menuItems = regexp.MustCompile(`<a href="([^"]*)" data-shortcut`)
+)
+
+// A role sees a link only if it may open the page. Each role sees the sections of the menu that it may open.
+func TestEachRoleMayOpenWhatItSees(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		home := "/console/" + string(s.tenants[0])
+		sections := []string{"", "/accounts", "/activity", "/prospects", "/pages", "/receivers", "/webhooks", "/keys", "/people", "/privacy", "/audit", "/refused", "/transfer"}
+		for _, role := range append(atrium.TenantRoles(), atrium.RoleOperator) {
+			cookie := s.signIn(role)
+			opened, menu := map[string]bool{}, []string{}
+			for _, item := range menuItems.FindAllStringSubmatch(s.ask(http.MethodGet, home, nil, cookie).body, -1) {
+				menu = append(menu, item[1])
+			}
+			for wait := []string{home}; len(wait) > 0; wait = wait[1:] {
+				path := wait[0]
+				if opened[path] {
+					continue
+				}
+				opened[path] = true
+				a := s.ask(http.MethodGet, path, nil, cookie)
+				if a.StatusCode != http.StatusOK {
+					t.Errorf("as %s: %s: %s", role, path, a.Status)
+				}
+				if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+					continue
+				}
+				for _, link := range pageLinks.FindAllStringSubmatch(a.body, -1) {
+					wait = append(wait, link[1])
+				}
+			}
+			for _, section := range sections {
+				if allowed := s.ask(http.MethodGet, home+section, nil, cookie).StatusCode == http.StatusOK; allowed != slices.Contains(menu, home+section) {
+					t.Errorf("as %s: %q may be opened: %v, but the menu has %q", role, section, allowed, menu)
+				}
+			}
+			if len(opened) < 2*len(sections) {
+				t.Errorf("as %s, only %d pages were opened", role, len(opened))
 			}
 		}
 	})
