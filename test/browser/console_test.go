@@ -232,6 +232,10 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	deals, _, err := o.store.FindEntries(t.Context(), o.tenant, atrium.EntryFilter{IdempotencyKey: "demo-1"}, nil, 1, false)
+	if err != nil || len(deals) != 1 {
+		t.Fatal(deals, err)
+	}
 	browser := newBrowser(t)
 	for _, v := range views() {
 		t.Run(v.name, func(t *testing.T) {
@@ -253,7 +257,7 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 				{"summaries", "/activity/summaries", "Summaries"},
 				{"summaries-edit", "/activity/summaries?source=crm", "Summaries"},
 				{"active", "/accounts/active?range=30d", "Most active accounts"},
-				{"entry", "/activity/prospectlog_01kzdemo0000000000000000e1", "deal.updated"},
+				{"entry", "/activity/" + string(deals[0].ID), "deal.updated"},
 				{"pages", "/pages", "Pages"},
 				{"page", "/pages/page_01kzdemo0000000000000000p1", "Spring launch"},
 				{"edit", "/pages/page_01kzdemo0000000000000000p1/edit", "Edit Spring launch"},
@@ -286,7 +290,7 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 			b.open(of + "/privacy/person")
 			b.fill(`input[name="text"]`, "dana@northwind.example")
 			b.submit(`form.stack button`)
-			if found := b.seen("#found"); found != "Found: 0 entries and 1 prospect" {
+			if found := b.seen("#found"); found != "Found: 3 entries and 1 prospect" {
 				t.Errorf("the search says %q", found)
 			}
 			b.screenshot("console-person-found")
