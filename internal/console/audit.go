@@ -176,7 +176,7 @@ func (c *Console) verifyAudit(r *request) error {
 			_ = write.CloseWithError(http.ErrAbortHandler)
 		}
 	}()
-	err = r.streamCall("/audit/export", func(http.Header) {}, write)
+	err = r.streamCall(call{method: http.MethodGet, path: "/audit/export"}, func(http.Header) {}, write)
 	aborted = false
 	_ = write.CloseWithError(err) // nil is the end
 	done := <-verified

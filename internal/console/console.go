@@ -180,6 +180,7 @@ func (c *Console) streams() map[string]page {
 		"GET /export.ndjson":                        export("/export", "export.ndjson"),
 		"GET /audit/verify":                         c.verifyAudit,
 		"GET /audit.ndjson":                         export("/audit/export", "audit.ndjson"),
+		"POST /privacy/person.ndjson":               c.exportPerson,
 		"POST /import":                              c.importFile,
 		"POST /import/columns":                      c.importColumns,
 	}

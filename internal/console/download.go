@@ -201,18 +201,21 @@ func attach(h http.Header, contentType, file string) {
 
 // export returns the download of a stream of the API.
 func export(path, file string) page {
-	return func(r *request) error {
-		return r.streamCall(path, func(h http.Header) {
-			attach(r.w.Header(), h.Get("Content-Type"), file)
-			r.w.WriteHeader(http.StatusOK)
-		}, r.w)
-	}
+	return func(r *request) error { return r.download(call{method: http.MethodGet, path: path}, file) }
+}
+
+// download sends a stream of the API as a file.
+func (r *request) download(c call, file string) error {
+	return r.streamCall(c, func(h http.Header) {
+		attach(r.w.Header(), h.Get("Content-Type"), file)
+		r.w.WriteHeader(http.StatusOK)
+	}, r.w)
 }
 
 // streamCall reads a stream of the API and writes it to a writer while it is generated. begin is called first,
 // with the headers of the stream, unless the call fails.
-func (r *request) streamCall(path string, begin func(http.Header), to io.Writer) error {
-	inner, err := r.newCall(call{method: http.MethodGet, path: path})
+func (r *request) streamCall(c call, begin func(http.Header), to io.Writer) error {
+	inner, err := r.newCall(c)
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"atrium"
 )
 
 // rowsAPI has a list without an end, page by page; before is called first.
@@ -45,7 +48,12 @@ func (deadlines) SetWriteDeadline(time.Time) error { return nil }
 // download returns what a download is until its end, and whether it is complete.
 func download(t *testing.T, c *Console, token, path string) (w *httptest.ResponseRecorder, complete bool) {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	return transmit(t, c, token, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+}
+
+// transmit is download for a request.
+func transmit(t *testing.T, c *Console, token string, r *http.Request) (w *httptest.ResponseRecorder, complete bool) {
+	t.Helper()
 	r.AddCookie(&http.Cookie{Name: plainCookie, Value: token})
 	w = httptest.NewRecorder()
 	mux := http.NewServeMux()
@@ -140,5 +148,46 @@ func TestDownloadsOfATenantAreLimitedAndEndWithTheServer(t *testing.T) {
 	began := time.Now()
 	if _, complete := download(t, c, token, path); complete || time.Since(began) > 10*time.Second {
 		t.Errorf("complete %v after %s", complete, time.Since(began))
+	}
+}
+
+// The form of a download is limited as others are, and the download holds no slot for pages.
+func TestTheDownloadOfAPersonIsLimited(t *testing.T) {
+	for name, c := range map[string]struct {
+		role atrium.Role
+		text string
+		want int
+	}{
+		"a search":              {atrium.RoleAdmin, "robin@people.example", http.StatusOK},
+		"a form too large":      {atrium.RoleAdmin, strings.Repeat("a", maxForm), http.StatusRequestEntityTooLarge},
+		"a form not in UTF-8":   {atrium.RoleAdmin, "\xff", http.StatusBadRequest},
+		"a role that may not":   {atrium.RoleSupport, "robin@people.example", http.StatusForbidden},
+		"a form that is unread": {atrium.RoleSupport, strings.Repeat("a", maxForm), http.StatusForbidden},
+	} {
+		console, _, tenant, token := newLimitedSession(t, c.role)
+		sent := ""
+		console.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != apiPrefix+"/persons/export" { // the name of the tenant
+				return
+			}
+			if console.Pages.Held() > 0 || console.Streams.Held() != 1 {
+				t.Errorf("%s: %d slots for pages and %d for streams are held", name, console.Pages.Held(), console.Streams.Held())
+			}
+			body, err := io.ReadAll(r.Body)
+			if sent = string(body); err != nil {
+				t.Error(err)
+			}
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			_, _ = io.WriteString(w, "{}\n")
+		})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, prefix+"/"+string(tenant)+"/privacy/person.ndjson", strings.NewReader(url.Values{"text": {c.text}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w, complete := transmit(t, console, token, r)
+		if w.Code != c.want || !complete || (w.Body.String() == "{}\n") != (c.want == http.StatusOK) {
+			t.Errorf("%s: %d, complete %v, %s", name, w.Code, complete, w.Body)
+		}
+		if want := `{"rule":{"text":"robin@people.example","prospectEmail":"robin@people.example"}}`; (sent == want) != (c.want == http.StatusOK) {
+			t.Errorf("%s: the API got %s", name, sent)
+		}
 	}
 }

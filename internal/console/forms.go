@@ -67,7 +67,7 @@ func (c *Console) forms() map[string]form {
 		of + "/people/groups":              {scope: atrium.ScopeManageUsers, page: again(c.mapGroup, c.listPeople, 1)},
 		of + "/people/groups/{mapping_id}": {scope: atrium.ScopeManageUsers, page: c.unmapGroup},
 		of + "/people/{user_id}/{action}":  {scope: atrium.ScopeManageUsers, page: c.changePerson},
-		of + "/privacy/person":             {scope: atrium.ScopeManageErase, page: c.erasePerson},
+		of + "/privacy/person":             {scope: atrium.ScopeManageErase, page: c.findPerson},
 		of + "/privacy/retention":          {scope: atrium.ScopeManageErase, page: c.changeRetention},
 	}
 }

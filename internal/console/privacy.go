@@ -45,6 +45,7 @@ type searchPage struct {
 	Fields   fields
 	Account  account // to which the search is limited; zero for none
 	Searched bool
+	Erasing  bool // the page asks to confirm the erasure
 	Matches  []match
 	More     bool
 
@@ -80,16 +81,17 @@ func (c *Console) searchPerson(r *request) error {
 	if err := r.require(atrium.ScopeManageErase); err != nil {
 		return err
 	}
-	return r.show("search", "privacy", "Erase a person", searchPage{})
+	return r.show("search", "privacy", "Find a person", searchPage{})
 }
 
 // eraseConfirmation is what a user types to erase what is shown.
 const eraseConfirmation = "erase"
 
-// erasePerson shows what would be erased, and erases it when the user confirms that. What is known about the person
-// is in the form: addresses are in histories and logs.
-func (c *Console) erasePerson(r *request) error {
+// findPerson shows what is stored about a person, and erases it when the user confirms that. What is known about the
+// person is in the form: addresses are in histories and logs.
+func (c *Console) findPerson(r *request) error {
 	p := searchPage{Fields: readFields(r.form, searchFields...)}
+	p.Erasing = r.form("erase") != "" || r.http.PostForm.Has("confirm")
 	err := r.findMatches(&p)
 	if err == nil && r.form("confirm") == eraseConfirmation {
 		if _, err = r.call(call{method: http.MethodPost, path: "/erasures", body: p.body()}); err == nil {
@@ -102,7 +104,29 @@ func (c *Console) erasePerson(r *request) error {
 	if p.Problem = problemText(err); err != nil && p.Problem == "" {
 		return err
 	}
-	return r.showStatus(statusOf(err), "search", "privacy", "Erase a person", p)
+	title := "Find a person"
+	if p.Erasing {
+		title = "Erase a person"
+	}
+	return r.showStatus(statusOf(err), "search", "privacy", title, p)
+}
+
+// exportPerson sends everything about the person whom the form describes.
+func (c *Console) exportPerson(r *request) error {
+	if err := r.require(atrium.ScopeManageErase); err != nil {
+		return err
+	}
+	release, err := r.readForm(maxForm)
+	if err != nil {
+		return err
+	}
+	defer release()
+	p := searchPage{Fields: readFields(r.form, searchFields...)}
+	if err := r.resolveSearch(&p); err != nil {
+		return err
+	}
+	defer r.untilClosed()() // it may send nothing for long
+	return r.download(call{method: http.MethodPost, path: "/persons/export", body: p.body()}, "person.ndjson")
 }
 
 // body returns what the API takes.
@@ -118,15 +142,21 @@ func (p *searchPage) body() map[string]any {
 	return body
 }
 
-// findMatches finds the first entries and prospects that would be erased.
-func (r *request) findMatches(p *searchPage) (err error) {
+// resolveSearch checks the fields of a search, and finds its account.
+func (r *request) resolveSearch(p *searchPage) (err error) {
 	if err := p.Fields.check(); err != nil {
 		return err
 	}
 	if name := p.Fields["account"]; name != "" {
-		if p.Account, err = r.findAccount(name); err != nil {
-			return err
-		}
+		p.Account, err = r.findAccount(name)
+	}
+	return err
+}
+
+// findMatches finds the first entries and prospects that would be downloaded or erased.
+func (r *request) findMatches(p *searchPage) error {
+	if err := r.resolveSearch(p); err != nil {
+		return err
 	}
 	body := p.body()
 	body["check"] = true

@@ -152,34 +152,50 @@ func (c *Console) user(handle page) http.Handler {
 
 // serve reads the form, of at most the given bytes, and makes the page when the tenant of the user may.
 func (r *request) serve(handle page, most int64) error {
-	tenant := r.user.TenantID
 	for name, values := range r.http.URL.Query() {
 		if !utf8.ValidString(name + strings.Join(values, "")) {
 			return atrium.Errorf(atrium.CodeInvalidRequest, "The address is not valid UTF-8.")
 		}
 	}
 	if r.http.Method == http.MethodPost {
-		body, release, err := r.console.Limits.ReadBody(r.w, r.http, tenant, most)
+		release, err := r.readForm(most)
 		if err != nil {
 			return err
 		}
 		defer release()
-		r.http.Body = io.NopCloser(bytes.NewReader(body))
-		if err := r.heavily(r.http.ParseForm); err != nil {
-			return formError(err)
-		}
-		for name, values := range r.http.PostForm {
-			if !utf8.ValidString(name + strings.Join(values, "")) {
-				return atrium.Errorf(atrium.CodeInvalidRequest, "The form is not valid UTF-8.")
-			}
-		}
 	}
-	release, err := rest.Admit(r.http.Context(), r.w, r.console.Pages, tenant)
+	release, err := rest.Admit(r.http.Context(), r.w, r.console.Pages, r.user.TenantID)
 	if err != nil {
 		return err
 	}
 	defer release()
 	return r.open(handle)
+}
+
+// readForm reads the form, of at most the given bytes. Call release when the form is no longer needed.
+func (r *request) readForm(most int64) (release func(), err error) {
+	body, release, err := r.console.Limits.ReadBody(r.w, r.http, r.user.TenantID, most)
+	if err != nil {
+		return nil, err
+	}
+	r.http.Body = io.NopCloser(bytes.NewReader(body))
+	if err := r.parseForm(); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+func (r *request) parseForm() error {
+	if err := r.heavily(r.http.ParseForm); err != nil {
+		return formError(err)
+	}
+	for name, values := range r.http.PostForm {
+		if !utf8.ValidString(name + strings.Join(values, "")) {
+			return atrium.Errorf(atrium.CodeInvalidRequest, "The form is not valid UTF-8.")
+		}
+	}
+	return nil
 }
 
 // sendMade sends the page that a handler has made, and counts its memory as that of a tenant until the browser has

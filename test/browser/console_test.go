@@ -277,7 +277,7 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 				{"brands", "/brands", "Brands"},
 				{"pages-deleted", "/pages?deleted=true", "Pages"},
 				{"privacy", "/privacy", "Privacy"},
-				{"person", "/privacy/person", "Erase a person"},
+				{"person", "/privacy/person", "Find a person"},
 				{"retention", "/privacy/retention", "Retention rules"},
 				{"transfer", "/transfer", "Import and export"},
 			} {
@@ -296,6 +296,17 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 			b.screenshot("console-person-found")
 			b.checkLook("person-found")
 			b.checkAccess("person-found")
+			b.submit(`button[name="erase"]`)
+			b.heading("Erase a person")
+			b.screenshot("console-person-erase")
+			b.checkLook("person-erase")
+			b.checkAccess("person-erase")
+			b.open(of + "/privacy/person")
+			b.fill(`input[name="text"]`, "nobody@northwind.example")
+			b.submit(`form.stack button`)
+			b.screenshot("console-person-none")
+			b.checkLook("person-none")
+			b.checkAccess("person-none")
 		})
 	}
 }

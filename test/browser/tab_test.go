@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -235,6 +236,23 @@ func get[T any](b *tab, expression string) T {
 		b.t.Fatalf("%s: %v", expression, err)
 	}
 	return v
+}
+
+// download clicks what downloads a file, and returns the file.
+func (b *tab) download(selector, file string) string {
+	b.t.Helper()
+	folder := b.t.TempDir()
+	b.do(call(browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, BrowserContextID: chromedp.FromContext(b.ctx).BrowserContextID, DownloadPath: folder}))
+	b.click(selector)
+	for end := time.Now().Add(pageTimeout); ; time.Sleep(20 * time.Millisecond) { // it has another name until it is complete
+		content, err := os.ReadFile(filepath.Join(folder, file))
+		if err == nil {
+			return string(content)
+		}
+		if time.Now().After(end) {
+			b.t.Fatal(err)
+		}
+	}
 }
 
 // until waits until an expression is true. It polls from outside, because a page whose

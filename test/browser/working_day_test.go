@@ -185,6 +185,11 @@ func workingDay(t *testing.T, o *office, b *tab) {
 	if found := b.seen("#found"); !strings.HasPrefix(found, "Found: 1 entry and 0 prospects") {
 		t.Errorf("the search for a person says %q", found)
 	}
+	if data := b.download(`form[action$=".ndjson"] button`, "person.ndjson"); !strings.HasPrefix(data, `{"kind":"accountLog"`) || !strings.Contains(data, `{"form":"fair"}`) {
+		t.Errorf("the data of a person: %q", data)
+	}
+	b.submit(`button[name="erase"]`)
+	b.heading("Erase a person")
 	b.fill(`input[name="confirm"]`, "no")
 	b.ignoring("400")
 	b.submit(`button.danger`)

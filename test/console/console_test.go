@@ -104,6 +104,7 @@ var places = map[string]place{
 	"GET /console/{tenant}/privacy":                                               {},
 	"GET /console/{tenant}/privacy/person":                                        {atrium.ScopeManageErase, nil},
 	"POST /console/{tenant}/privacy/person":                                       {atrium.ScopeManageErase, url.Values{"text": {"nobody"}, "confirm": {"erase"}}},
+	"POST /console/{tenant}/privacy/person.ndjson":                                {atrium.ScopeManageErase, url.Values{"text": {"nobody"}}},
 	"GET /console/{tenant}/activity/summaries?source=web":                         {},
 	"POST /console/{tenant}/activity/summaries":                                   {atrium.ScopeManageAccounts, url.Values{"source": {"web"}, "template": {"{/name}"}}},
 	"POST /console/{tenant}/activity/summaries?preview":                           {atrium.ScopeManageAccounts, url.Values{"source": {"web"}, "template": {"{/name}"}, "preview": {"yes"}}},
