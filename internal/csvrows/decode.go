@@ -24,7 +24,19 @@ type File struct {
 	cells [][]byte
 }
 
-var errNotUTF8 = errors.New("the file is not UTF-8: save it as CSV UTF-8")
+var (
+	errNotUTF8  = errors.New("the file is not UTF-8: in Excel, save it as CSV UTF-8")
+	errWorkbook = errors.New("this is an Excel workbook: save it as CSV UTF-8")
+)
+
+// CheckWorkbook returns an error if a file begins as an Excel workbook does: as a ZIP archive, or as a compound file of
+// older versions.
+func CheckWorkbook(begin []byte) error {
+	if bytes.HasPrefix(begin, []byte("PK\x03\x04")) || bytes.HasPrefix(begin, []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")) {
+		return errWorkbook
+	}
+	return nil
+}
 
 // NewFile reads the header of CSV. The file calls hold before it uses more than a little memory, with all that it
 // may use from then on, in bytes; the error of hold ends it. hold may be nil.
@@ -32,6 +44,9 @@ func NewFile(r io.Reader, hold func(bytes int64) error) (*File, error) {
 	in := bufio.NewReaderSize(r, readBuffer)
 	begin, err := in.Peek(4 << 10)
 	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if err := CheckWorkbook(begin); err != nil {
 		return nil, err
 	}
 	if bytes.HasPrefix(begin, []byte("\xff\xfe")) || bytes.HasPrefix(begin, []byte("\xfe\xff")) || bytes.IndexByte(begin, 0) >= 0 {
@@ -95,7 +110,7 @@ func (f *File) Next() (cells [][]byte, line int, err error) {
 	line = f.rows.first
 	switch {
 	case !f.rows.valid:
-		return nil, line, &Fault{line, "", "is not UTF-8"}
+		return nil, line, &Fault{line, "", "is not UTF-8: in Excel, save the file as CSV UTF-8"}
 	case f.rows.last > 0:
 		return nil, line, &Fault{line, "", fmt.Sprintf("has %d cells, more than the %d columns", f.rows.last, len(f.Header))}
 	}

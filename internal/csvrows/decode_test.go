@@ -64,7 +64,7 @@ func TestEveryWrongRowIsReportedAndLeftOut(t *testing.T) {
 		{3, "domain", "is empty"},
 		{4, "", "has 3 cells, more than the 2 columns"},
 		{5, "", "is not CSV: text follows the quote that ends a cell"},
-		{6, "", "is not UTF-8"},
+		{6, "", "is not UTF-8: in Excel, save the file as CSV UTF-8"},
 		{7, "", "is not CSV: a quote is in a cell that does not begin with one"},
 		{8, "domain", "is empty"},
 		{9, "", "has 5 cells, more than the 2 columns"},
@@ -156,4 +156,15 @@ func FuzzLines(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAWorkbookIsRefusedByName(t *testing.T) {
+	for _, begin := range []string{"PK\x03\x04\x14\x00\x06\x00", "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00"} {
+		if _, _, err := convert(begin, "accounts"); err == nil || err.Error() != "this is an Excel workbook: save it as CSV UTF-8" {
+			t.Errorf("%q: %v", begin, err)
+		}
+	}
+	if out, _, err := convert("PK,domain\n1,a.example\n", "accounts"); err != nil || !strings.Contains(out, "a.example") {
+		t.Errorf("a table that begins with PK: %q, %v", out, err)
+	}
 }

@@ -35,8 +35,11 @@ var Kinds = []Kind{
 		{memberFirstName, "First name", false, "name", []string{"firstname", "first", "givenname", "forename", "vorname", "prénom", "prenom"}},
 		{memberLastName, "Last name", false, "name", []string{"lastname", "last", "surname", "familyname", "nachname", "familienname"}},
 		{"email", "E-mail", false, "", []string{"email", "emailaddress", "mail"}},
-		{"domain", "Domain", false, "", []string{"domain", "companydomain", "companydomainname", "website", "url"}},
-		{memberAccount, "Account, by its domain", false, "", []string{"accountdomain", "organizationdomain"}},
+		{memberAccount, "Account, by its domain", false, "", []string{
+			"accountdomain", "companydomain", "companydomainname", "organizationdomain", "accountwebsite", "companywebsite", "organizationwebsite",
+			"accountwebsiteurl", "companywebsiteurl", "accounturl", "companyurl", "account",
+		}},
+		{"domain", "Domain of the person (rarely used)", false, "", []string{"domain", "website", "url"}},
 		{"phoneNumber", "Telephone", false, "", []string{"phonenumber", "phone", "telephone", "tel", "mobile"}},
 		{"slug", "Slug", false, "", []string{"slug"}},
 		{"linkedinProfileUrl", "LinkedIn", false, "", []string{"linkedinprofileurl", "linkedin", "linkedinurl", "linkedinprofile"}},
@@ -124,6 +127,17 @@ func (k Kind) Check(columns Columns) error {
 		}
 	}
 	return nil
+}
+
+// Sources returns the fields whose columns make a member of the records: the field of the member, and those of its parts;
+// none for "".
+func (k Kind) Sources(member string) (fields []Field) {
+	for _, f := range k.Fields {
+		if f.Member == member || f.partOf == member && member != "" {
+			fields = append(fields, f)
+		}
+	}
+	return fields
 }
 
 func (k Kind) members() string {

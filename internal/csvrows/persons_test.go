@@ -71,7 +71,7 @@ func TestRowsWithoutANameAreCounted(t *testing.T) {
 
 func TestThePersonsOfATableNameTheirAccounts(t *testing.T) {
 	out, faults, err := convert("email,account domain,website\na@b.example,https://www.b.example/x,c.example\nd@e.example,,\nf@g.example,G Inc.,\n", "prospects")
-	if err != nil || strings.Count(out, "accountDomain") != 1 || !strings.Contains(out, `"domain":"c.example","accountDomain":"b.example"`) {
+	if err != nil || strings.Count(out, "accountDomain") != 1 || !strings.Contains(out, `"accountDomain":"b.example","domain":"c.example"`) {
 		t.Errorf("%s, %v", out, err)
 	}
 	if want := (Fault{4, "accountDomain", "is not a domain, such as example.com"}); len(faults) != 1 || faults[0] != want {
@@ -88,5 +88,36 @@ func TestThePersonsOfATableNameTheirAccounts(t *testing.T) {
 	}
 	if a, b := id("email\na@b.example\n"), id("email,account domain\na@b.example,c.example\n"); a != b {
 		t.Errorf("the identifiers are %s and %s", a, b)
+	}
+}
+
+// A column that a sales system names after the organization is a link. The own domain of a person is hardly ever in a table.
+func TestAColumnOfTheOrganizationIsALinkOfThePerson(t *testing.T) {
+	for _, heading := range []string{
+		"Company domain", "Company Domain Name", "company_website", "Company website URL", "Account domain", "Account", "Account Website",
+		"Organization website", "accountDomain",
+	} {
+		out, faults, err := convert("Email,"+heading+"\na@b.example,https://www.c.example/\n", "prospects")
+		if err != nil || len(faults) > 0 || !strings.Contains(out, `"accountDomain":"c.example"`) || strings.Contains(out, `"domain"`) {
+			t.Errorf("%q: %s, %v, %v", heading, out, faults, err)
+		}
+	}
+	k, _ := KindOf("prospects")
+	columns := k.Guess([]string{"Account", "Company domain", "domain"})
+	if columns["accountDomain"] != 1 || columns["domain"] != 2 || len(columns) != 2 {
+		t.Errorf("the columns are %v", columns)
+	}
+}
+
+func TestSourcesAreTheColumnsOfAMember(t *testing.T) {
+	k, _ := KindOf("prospects")
+	for member, want := range map[string]string{"accountDomain": "accountDomain", "name": "name firstName lastName", "prospectId": "", "": ""} {
+		var found []string
+		for _, f := range k.Sources(member) {
+			found = append(found, f.Member)
+		}
+		if got := strings.Join(found, " "); got != want {
+			t.Errorf("the sources of %s are %q, want %q", member, got, want)
+		}
 	}
 }
