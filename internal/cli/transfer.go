@@ -135,6 +135,8 @@ type importReport struct {
 	Lines      int64       `json:"lines"`
 	Added      int64       `json:"added"`
 	Same       int64       `json:"same"`
+	Linked     int64       `json:"linkedProspects,omitzero"`
+	Unlinked   int64       `json:"unlinkedProspects,omitzero"`
 	Faults     []lineFault `json:"faults,omitzero"`
 	MoreFaults bool        `json:"moreFaults,omitzero"`
 }
@@ -178,6 +180,9 @@ func printReport(cmd *cobra.Command, out *output, body []byte, rows *[]lineFault
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %d %s, %d already stored\n",
 		atrium.Count(report.Lines, "line", "lines"), report.Added, verb, report.Same)
+	if err == nil && report.Linked+report.Unlinked > 0 {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "new prospects: %d linked to an account, %d not linked\n", report.Linked, report.Unlinked)
+	}
 	return cmp.Or(err, faulty)
 }
 

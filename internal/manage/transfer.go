@@ -54,22 +54,34 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 		return err
 	})
 	if err != nil {
-		return rest.Response{}, importError(err, o.Check)
+		return rest.Response{}, importError(err, done, o.Check)
 	}
 	return rest.Response{Body: done}, nil
 }
 
-// importError returns the error for an import that ended early, and says how to resume.
-// The pointer of a fault begins with its line number.
-func importError(err error, check bool) error {
+// importError returns the error for an import that ended early, and says how to resume. The pointer of a fault begins with
+// its line number. Only an invalid line or an incomplete body ends an import between transactions: otherwise the number of
+// stored records is not known for sure.
+func importError(err error, done transfer.Report, check bool) error {
 	resume := func(from int) string {
 		if check {
 			return "Nothing was stored: this was a check."
 		}
 		return fmt.Sprintf("All lines before line %d are stored: resume with fromLine=%d.", from, from)
 	}
+	added := func() string {
+		switch {
+		case check:
+			return ""
+		case done.Added == 0:
+			return "Nothing was added. "
+		case done.Added == 1:
+			return "1 record was added. "
+		}
+		return fmt.Sprintf("%d records were added. ", done.Added)
+	}
 	if line, ok := errors.AsType[*transfer.LineError](err); ok {
-		e := atrium.Errorf(atrium.CodeInvalidRequest, "Line %d was rejected. %s", line.Line, resume(line.ResumeFrom))
+		e := atrium.Errorf(atrium.CodeInvalidRequest, "Line %d was rejected. %s%s", line.Line, added(), resume(line.ResumeFrom))
 		for _, f := range line.Faults {
 			f.In, f.Where = atrium.InBody, fmt.Sprintf("/%d%s", line.Line, f.Where)
 			e.Faults = append(e.Faults, f)
@@ -89,7 +101,7 @@ func importError(err error, check bool) error {
 	case public && (stop.Reading || e.Code == atrium.CodeUnauthenticated || e.Code == atrium.CodeForbidden):
 		return atrium.Errorf(e.Code, "%s %s", e.Detail, resume(stop.ResumeFrom)).Because(stop.Err)
 	case stop.Reading:
-		e := atrium.Errorf(atrium.CodeInvalidRequest, "The body ended before it was complete. %s", resume(stop.ResumeFrom))
+		e := atrium.Errorf(atrium.CodeInvalidRequest, "The body ended before it was complete. %s%s", added(), resume(stop.ResumeFrom))
 		e.Faults = []atrium.Fault{{In: atrium.InBody, Detail: "ended before it was complete"}}
 		return e.Because(stop.Err)
 	case public && e.Code == atrium.CodeUnavailable:

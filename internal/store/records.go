@@ -18,6 +18,8 @@ type (
 	Record = records.Record
 	// Import is a record to store; see records.Import.
 	Import = records.Import
+	// Imported is how many records were new; see records.Imported.
+	Imported = records.Imported
 	// ImportError says which record cannot be stored; see records.ImportError.
 	ImportError = records.ImportError
 )

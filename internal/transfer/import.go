@@ -41,6 +41,10 @@ type Report struct {
 	Added int `json:"added"` // records stored, or with Check, that would be stored
 	Same  int `json:"same"`  // records that already existed
 
+	// How many of Added are prospects with a link to an account, and without one.
+	LinkedProspects   int `json:"linkedProspects,omitzero"`
+	UnlinkedProspects int `json:"unlinkedProspects,omitzero"`
+
 	Faults     []LineFault `json:"faults,omitzero"`     // with Options.AllFaults, by line within a chunk
 	MoreFaults bool        `json:"moreFaults,omitzero"` // the check ended after maxFaults of them
 }
@@ -110,10 +114,10 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		return Report{}, err
 	}
 	change := atrium.Change{TenantID: tenant, Actor: cmp.Or(o.Actor, atrium.ActorCommandLine), RequestID: o.RequestID}
-	target := func(chunk []store.Import) (int, error) {
+	target := func(chunk []store.Import) (store.Imported, error) {
 		release, err := acquire(ctx, o.Limits.AcquireCommit)
 		if err != nil {
-			return 0, err
+			return store.Imported{}, err
 		}
 		defer release()
 		return s.Import(ctx, change, chunk)
@@ -126,7 +130,7 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 			return Report{}, err
 		}
 		defer trial.Close()
-		target = func(chunk []store.Import) (int, error) { return trial.Import(ctx, chunk) }
+		target = func(chunk []store.Import) (store.Imported, error) { return trial.Import(ctx, chunk) }
 	}
 	compare := func(chunk []store.Import) ([]int, error) {
 		release, err := acquire(ctx, o.Limits.Acquire)
@@ -156,7 +160,7 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 // a different resource.
 type importer struct {
 	compare func([]store.Import) (unstored []int, err error)
-	target  func([]store.Import) (added int, err error)
+	target  func([]store.Import) (store.Imported, error)
 	limits  Limits
 	maxLine int
 	maxPage bool
@@ -378,16 +382,16 @@ func (im *importer) storeParts(ctx context.Context) error {
 const storeTries = 4
 
 // once stores the records of a part of the chunk that are not stored yet.
-func (im *importer) once(chunk []store.Import) (unstored []int, added int, err error) {
+func (im *importer) once(chunk []store.Import) (unstored []int, imported store.Imported, err error) {
 	if unstored, err = im.compare(chunk); err != nil || len(unstored) == 0 {
-		return nil, 0, err
+		return nil, imported, err
 	}
 	missing := make([]store.Import, len(unstored))
 	for i, index := range unstored {
 		missing[i] = chunk[index]
 	}
-	added, err = im.target(missing)
-	return unstored, added, err
+	imported, err = im.target(missing)
+	return unstored, imported, err
 }
 
 // store stores a part of the chunk. It halves the part if it is too large to compare with the
@@ -396,9 +400,9 @@ func (im *importer) store(chunk []store.Import, lines []int) error {
 	if len(chunk) == 0 {
 		return nil
 	}
-	unstored, added, err := im.once(chunk)
+	unstored, imported, err := im.once(chunk)
 	for try := 1; errors.Is(err, store.ErrChunkTooLarge) && len(chunk) == 1 && try < storeTries; try++ {
-		unstored, added, err = im.once(chunk) // a concurrent import has stored it
+		unstored, imported, err = im.once(chunk) // a concurrent import has stored it
 	}
 	if errors.Is(err, store.ErrChunkTooLarge) && len(chunk) > 1 {
 		half := len(chunk) / 2
@@ -430,8 +434,10 @@ func (im *importer) store(chunk []store.Import, lines []int) error {
 	if err != nil {
 		return &StopError{lines[0], false, err}
 	}
-	im.report.Added += added
-	im.report.Same += len(chunk) - added
+	im.report.Added += imported.Added
+	im.report.Same += len(chunk) - imported.Added
+	im.report.LinkedProspects += imported.Linked
+	im.report.UnlinkedProspects += imported.Unlinked
 	return nil
 }
 

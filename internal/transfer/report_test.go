@@ -92,3 +92,27 @@ func TestACheckForAllFaultsIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// A skipped prospect gets no new link, so it does not count.
+func TestTheReportCountsTheLinksOfNewProspects(t *testing.T) {
+	p := newPlace(t)
+	p.put(t, `{"kind":"account","accountId":"account_00000000000000000000000001","domain":"a.example"}`,
+		`{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"A"}`)
+	file := strings.Join([]string{
+		`{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"A","accountDomain":"a.example"}`,
+		`{"kind":"prospect","prospectId":"prospect_00000000000000000000000002","name":"B","accountDomain":"a.example"}`,
+		`{"kind":"prospect","prospectId":"prospect_00000000000000000000000003","name":"C","accountIds":["account_00000000000000000000000001"]}`,
+		`{"kind":"prospect","name":"D"}`,
+	}, "\n")
+	for _, check := range []bool{true, false} {
+		report, err := p.importFrom(t, strings.NewReader(file), transfer.Options{Check: check, SkipExisting: true})
+		if err != nil || report.Added != 3 || report.Same != 1 || report.LinkedProspects != 2 || report.UnlinkedProspects != 1 {
+			t.Errorf("with check %v: %+v, %v", check, report, err)
+		}
+	}
+	wrong := strings.ReplaceAll(file, `"B","accountDomain":"a.example"`, `"B","accountDomain":"none.example"`)
+	report, err := newPlace(t).importFrom(t, strings.NewReader(wrong), transfer.Options{Check: true, AllFaults: true, SkipExisting: true})
+	if err != nil || len(report.Faults) != 3 || report.LinkedProspects != 0 || report.UnlinkedProspects != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}

@@ -85,20 +85,28 @@ func refuseDifferent(member string, indexes ...int) error {
 	return &ImportError{Index: indexes[0], Member: member, Detail: "is not what is stored under the same identifier", Existing: indexes}
 }
 
+// An Imported is how many records of a chunk were new.
+type Imported struct {
+	Added int
+
+	// How many of them are prospects with a link to an account, and without one.
+	Linked, Unlinked int
+}
+
 // Import stores a chunk of records as one change and returns how many of them were new. If a
 // record cannot be stored, nothing of the chunk is, and the error is an *ImportError. A record
 // may refer to records before it. An entry that was erased is skipped. If any records were new, the
 // audit log gets one row with how many there were of each kind. It returns ErrChunkTooLarge if the
 // chunk is too large for one transaction.
-func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (added int, err error) {
+func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (Imported, error) {
 	return s.importChunk(ctx, c, chunk, false)
 }
 
 // importChunk is Import. A copy from another store is not bounded, because that store has
 // accepted it.
-func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import, copied bool) (added int, err error) {
+func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import, copied bool) (imported Imported, err error) {
 	for try := range importTries {
-		added, _, err = kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (int, error) {
+		imported, _, err = kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (Imported, error) {
 			im := &importTx{
 				tx: tx, tenant: c.TenantID, actor: c.Actor, now: tx.At, storedAt: tx.StoredAt(), kinds: map[string]any{},
 				copy: copied, bounded: !copied && len(chunk) > 1, groups: map[atrium.AccountID]*accounts.Group{},
@@ -106,17 +114,17 @@ func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import
 			for _, run := range runs(chunk) {
 				before := im.added
 				if err := im.run(run); err != nil {
-					return 0, err
+					return Imported{}, err
 				}
 				im.count(run, im.added-before)
 			}
 			if err := counts.Add(tx, c.TenantID, im.entriesAdded); err != nil {
-				return 0, err
+				return Imported{}, err
 			}
 			if im.added > 0 {
 				tx.RecordDetail("import", string(c.TenantID), im.kinds)
 			}
-			return im.added, nil
+			return Imported{im.added, im.linked, im.unlinked}, nil
 		})
 		// A record that was not found and then conflicted with a stored one may have been stored
 		// by a concurrent import of the same chunk. The next attempt finds it.
@@ -125,11 +133,11 @@ func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import
 			continue
 		}
 		if ok {
-			return 0, refused
+			return Imported{}, refused
 		}
 		break
 	}
-	return added, err
+	return imported, err
 }
 
 // Rows estimates how many rows of tables and indexes a record occupies.
@@ -263,6 +271,8 @@ type importTx struct {
 	now      atrium.Time
 	storedAt int64
 	added    int
+	linked   int            // prospects of added with a link to an account
+	unlinked int            // prospects of added without one
 	kinds    map[string]any // how many records of each kind were added, by its plural name
 	compared int            // bytes of stored records that were read
 	copied   int64          // links to prospects that were read or written

@@ -44,6 +44,11 @@ func (im *importTx) prospects(run importRun) error {
 	var rows []engine.Args
 	for _, item := range todo {
 		p := item.record
+		if len(p.AccountIDs) > 0 || item.item.AccountDomain != "" {
+			im.linked++
+		} else {
+			im.unlinked++
+		}
 		setID(&p.ID)
 		p.TenantID = im.tenant
 		x.Prospect(nil, &p.Prospect)

@@ -38,7 +38,7 @@ const relatedAtOnce = 500
 
 // Import returns what Store.Import would return for the chunk after the chunks that were tried
 // before. It also returns ErrChunkTooLarge if the chunk has too many related records.
-func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err error) {
+func (t *Trial) Import(ctx context.Context, chunk []Import) (imported Imported, err error) {
 	var related related
 	if err := t.part(ctx, func() error {
 		return t.store.db.Read(ctx, func(tx engine.Tx) error {
@@ -46,14 +46,14 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 			return err
 		})
 	}); err != nil {
-		return 0, err
+		return Imported{}, err
 	}
 	for part := range slices.Chunk(related.records, relatedAtOnce) {
 		if err := t.part(ctx, func() error {
 			_, err := t.scratch.importChunk(ctx, atrium.CommandLine(t.tenant), part, true)
 			return err
 		}); err != nil {
-			return 0, fmt.Errorf("the store was changed while lines were checked: %w", err)
+			return Imported{}, fmt.Errorf("the store was changed while lines were checked: %w", err)
 		}
 	}
 	err = t.part(ctx, func() error {
@@ -62,10 +62,10 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 				return err
 			}
 		}
-		added, err = t.scratch.Import(ctx, atrium.CommandLine(t.tenant), chunk)
+		imported, err = t.scratch.Import(ctx, atrium.CommandLine(t.tenant), chunk)
 		return err
 	})
-	return added, err
+	return imported, err
 }
 
 // part runs f when the Trial may use the CPU.

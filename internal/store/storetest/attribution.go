@@ -156,7 +156,7 @@ func domainsOfAnyLength(t *testing.T, e *env) {
 	for i, domain := range domains { // all are free
 		account := e.newAccount(domain, "")
 		e.put(t, account)
-		if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(account)); err != nil || added != 0 {
+		if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(account)); err != nil || added.Added != 0 {
 			t.Errorf("imported again: %d, %v", added, err)
 		}
 		if i%2 == 0 {

@@ -152,7 +152,7 @@ func exportHasTheRest(t *testing.T, e *env) {
 	if p, err := other.ScheduledPage(t.Context(), other.tenant, both.ID); err != nil || *p.Schedule.PublishAt != *both.Schedule.PublishAt || *p.Schedule.UnpublishAt != *both.Schedule.UnpublishAt {
 		t.Errorf("the scheduled page is %+v, %v", p, err)
 	}
-	if added, err := e.Import(t.Context(), e.change(), items(got...)); err != nil || added != 0 {
+	if added, err := e.Import(t.Context(), e.change(), items(got...)); err != nil || added.Added != 0 {
 		t.Errorf("imported again: %d were new, %v", added, err)
 	}
 }

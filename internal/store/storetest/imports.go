@@ -41,14 +41,14 @@ func chunkAllOrNothing(t *testing.T, e *env) {
 		chunk := items(slices.Insert(slices.Clone(records), len(records)-i, store.Record(bad))...)
 		added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), chunk)
 		wantRefused(t, err, len(records)-i, "accountId")
-		if added != 0 {
+		if added.Added != 0 {
 			t.Errorf("%d records were added", added)
 		}
 		e.wantRecords(t)
 	}
 	e.put(t, records...)
 	e.wantRecords(t, records...)
-	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), nil); err != nil || added != 0 {
+	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), nil); err != nil || added.Added != 0 {
 		t.Errorf("an empty chunk: %d, %v", added, err)
 	}
 }
@@ -58,11 +58,11 @@ func importedAgain(t *testing.T, e *env) {
 	e.put(t, records...)
 	before := describeAll(e.records(t))
 	e.clock.step(time.Hour)
-	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(records...)); err != nil || added != 0 {
+	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(records...)); err != nil || added.Added != 0 {
 		t.Errorf("imported again: %d, %v", added, err)
 	}
 	one := e.newAccount("new.example", "")
-	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(append(records, one)...)); err != nil || added != 1 {
+	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(append(records, one)...)); err != nil || added.Added != 1 {
 		t.Errorf("imported again with one more: %d, %v", added, err)
 	}
 	for i, r := range records {
@@ -85,7 +85,7 @@ func importedAgain(t *testing.T, e *env) {
 func importedTwiceInChunk(t *testing.T, e *env) {
 	records := e.oneOfEach()
 	for _, r := range records {
-		if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(r, r, r)); err != nil || added != 1 {
+		if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(r, r, r)); err != nil || added.Added != 1 {
 			t.Errorf("%T three times: %d, %v", r, added, err)
 		}
 	}
@@ -170,7 +170,7 @@ func importedWithout(t *testing.T, e *env) {
 		for i := range chunk {
 			chunk[i].Created, chunk[i].Updated = c.created, c.updated
 		}
-		if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), chunk); err != nil || added != len(chunk) {
+		if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), chunk); err != nil || added.Added != len(chunk) {
 			t.Fatalf("import: %d, %v", added, err)
 		}
 		got := e.records(t)
@@ -267,7 +267,7 @@ func importedVersionOfOtherPage(t *testing.T, e *env) {
 }
 
 func importedByDomain(t *testing.T, e *env) {
-	put := func(chunk ...store.Import) (int, error) {
+	put := func(chunk ...store.Import) (store.Imported, error) {
 		return e.Import(t.Context(), atrium.CommandLine(e.tenant), chunk)
 	}
 	linked := func(domain string, accounts ...*atrium.Account) store.Import {
@@ -302,14 +302,14 @@ func importedByDomain(t *testing.T, e *env) {
 	wantRefused(t, err, 1, "accountDomain")
 	byLegacy, byOther, both, twice := linked(legacyURL), linked("B.example."), linked("b.example", old), linked("b.example", other)
 	// The account of a domain may come before in the same chunk.
-	if added, err := put(item(other), byLegacy, byOther, both, twice); err != nil || added != 5 {
-		t.Fatalf("%d records were added: %v", added, err)
+	if added, err := put(item(other), byLegacy, byOther, both, twice, item(e.newProspect())); err != nil || added != (store.Imported{Added: 6, Linked: 4, Unlinked: 1}) {
+		t.Fatalf("%+v were added: %v", added, err)
 	}
 	wantLinks(byLegacy, old)
 	wantLinks(byOther, other)
 	wantLinks(both, old, other)
 	wantLinks(twice, other)
-	if added, err := put(byLegacy, byOther, both, twice); err != nil || added != 0 {
+	if added, err := put(byLegacy, byOther, both, twice); err != nil || added.Added != 0 {
 		t.Errorf("again, %d records were added: %v", added, err)
 	}
 	if err := e.unlinkErr(t, other.ID, byOther.Record.(*atrium.LinkedProspect).ID); err != nil {
@@ -320,8 +320,8 @@ func importedByDomain(t *testing.T, e *env) {
 	// The links of a merged account are also those of the account that it was merged into.
 	e.merge(t, old.ID, current.ID)
 	merged := linked(legacyURL)
-	if added, err := put(merged, byLegacy); err != nil || added != 1 {
-		t.Fatalf("%d records were added: %v", added, err)
+	if added, err := put(merged, byLegacy); err != nil || added.Added != 1 {
+		t.Fatalf("%+v were added: %v", added, err)
 	}
 	wantLinks(merged, current)
 	full := linked("b.example")

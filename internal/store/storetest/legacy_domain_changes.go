@@ -161,7 +161,7 @@ func legacyFormImported(t *testing.T, e *env) {
 	_, err := e.importAfterTrial(t, spelled(atrium.NewID[atrium.AccountID](), spelledURL))
 	wantRefused(t, err, 0, "domain")
 	current := e.importAccount(t, hostOfForms, "")
-	if added, err := e.importAfterTrial(t, append(items(old, current), spelled(old.ID, spelledURL)...)); err != nil || added != 0 {
+	if added, err := e.importAfterTrial(t, append(items(old, current), spelled(old.ID, spelledURL)...)); err != nil || added.Added != 0 {
 		t.Errorf("imported again: %d, %v", added, err)
 	}
 	_, err = e.importAfterTrial(t, spelled(current.ID, legacyURL))
@@ -180,14 +180,14 @@ func legacyFormImported(t *testing.T, e *env) {
 	b := atrium.NewID[atrium.AccountID]()
 	_, err = other.importAfterTrial(t, append(items(a), spelled(b, spelledURL)...))
 	wantRefused(t, err, 1, "domain")
-	if added, err := other.importAfterTrial(t, append(spelled(b, spelledURL), items(a)...)); err != nil || added != 2 {
+	if added, err := other.importAfterTrial(t, append(spelled(b, spelledURL), items(a)...)); err != nil || added.Added != 2 {
 		t.Errorf("the other way round: %d, %v", added, err)
 	}
 	other.wantDomains(t, hostOfForms, legacyURL)
 }
 
 // importAfterTrial imports a chunk and checks that a trial returned the same result before.
-func (e *env) importAfterTrial(t tb, chunk []store.Import) (added int, err error) {
+func (e *env) importAfterTrial(t tb, chunk []store.Import) (added store.Imported, err error) {
 	t.Helper()
 	trial, err := e.NewTrial(t.Context(), e.tenant, always)
 	if err != nil {

@@ -110,7 +110,7 @@ func mergeReadsNoDomains(t *testing.T, e *env) {
 	}
 	counted, most := e.writing()
 	counted.put(t, lines...)
-	if added, err := counted.Import(t.Context(), atrium.CommandLine(e.tenant), items(lines[0])); err != nil || added != 0 {
+	if added, err := counted.Import(t.Context(), atrium.CommandLine(e.tenant), items(lines[0])); err != nil || added.Added != 0 {
 		t.Errorf("imported again: %d, %v", added, err)
 	}
 	if most.bytes > 64<<10 {

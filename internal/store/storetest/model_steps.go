@@ -202,8 +202,8 @@ func (p *pair) importChunk(side int) {
 	}
 	if !refused {
 		p.models[side] = after
-		if got != added {
-			p.t.Fatalf("imported %q: %d were new, want %d", describeAll(chunk), got, added)
+		if got.Added != added {
+			p.t.Fatalf("imported %q: %d were new, want %d", describeAll(chunk), got.Added, added)
 		}
 	}
 }

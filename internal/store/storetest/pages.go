@@ -199,7 +199,7 @@ func audiencesCounted(t *testing.T, e *env) {
 	}
 	before := e.page(t, p.ID)
 	audiences := of[*atrium.Audience](e.records(t))
-	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(audiences[0], audiences[0])); err != nil || added != 0 {
+	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(audiences[0], audiences[0])); err != nil || added.Added != 0 {
 		t.Errorf("imported again: %d, %v", added, err)
 	}
 	if after := e.page(t, p.ID); fmt.Sprint(after) != fmt.Sprint(before) {

@@ -189,7 +189,7 @@ func copiesNotExported(t *testing.T, e *env) {
 	if exported := of[*atrium.LinkedProspect](e.records(t)); len(exported) != 1 || !slices.Equal(exported[0].AccountIDs, p.AccountIDs) {
 		t.Errorf("exported %+v, want the one link", exported)
 	}
-	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(p)); err != nil || added != 0 {
+	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(p)); err != nil || added.Added != 0 {
 		t.Errorf("import it again: %d, %v", added, err)
 	}
 }

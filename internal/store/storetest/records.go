@@ -46,7 +46,7 @@ func (e *env) put(t tb, records ...store.Record) {
 	if err != nil {
 		t.Fatalf("import: %v", err)
 	}
-	if added != len(records) {
+	if added.Added != len(records) {
 		t.Fatalf("import: %d of %d records were new", added, len(records))
 	}
 }

@@ -205,7 +205,7 @@ func erasedNotImported(t *testing.T, e *env) {
 	before := copied(e.records(t))
 	e.eraseAccount(t, account.ID)
 	added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(before...))
-	if err != nil || added != 1 || e.entriesOf(t, account.ID) != 0 {
+	if err != nil || added.Added != 1 || e.entriesOf(t, account.ID) != 0 {
 		t.Errorf("an earlier export: %d were new, %v, %d entries", added, err, e.entriesOf(t, account.ID))
 	}
 	taken := e.newEntry(account, "k")

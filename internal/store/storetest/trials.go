@@ -164,11 +164,11 @@ func trialSeesEarlierChunks(t *testing.T, e *env) {
 	defer trial.Close()
 	records := e.oneOfEach()
 	for i, r := range records {
-		if added, err := trial.Import(t.Context(), items(r)); err != nil || added != 1 {
+		if added, err := trial.Import(t.Context(), items(r)); err != nil || added.Added != 1 {
 			t.Errorf("chunk %d: %d, %v", i, added, err)
 		}
 	}
-	if added, err := trial.Import(t.Context(), items(records...)); err != nil || added != 0 {
+	if added, err := trial.Import(t.Context(), items(records...)); err != nil || added.Added != 0 {
 		t.Errorf("all of them again: %d, %v", added, err)
 	}
 	_, err = trial.Import(t.Context(), items(e.newAccount("acme.example", "")))
@@ -212,7 +212,7 @@ func trialInParts(t *testing.T, e *env) {
 		t.Fatalf("start a trial: %v", err)
 	}
 	defer trial.Close()
-	if added, err := trial.Import(ctx, items(prospects...)); err != nil || added != 2 {
+	if added, err := trial.Import(ctx, items(prospects...)); err != nil || added.Added != 2 {
 		t.Errorf("tried: %d, %v", added, err)
 	}
 	if parts < n/500+3 {
