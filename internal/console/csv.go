@@ -15,9 +15,8 @@ import (
 
 // Bounds of a preview.
 const (
-	previewRows  = 5
-	previewCell  = 80   // code points
-	examinedRows = 1000 // of which some may be wrong
+	previewRows = 5
+	previewCell = 80 // code points
 )
 
 // maxHeading is how much of the heading of a column is compared, in code points.
@@ -104,6 +103,12 @@ func (r *request) untilClosed() (end func()) {
 	}
 }
 
+// A previewRow is a row of a file, or why it cannot be shown.
+type previewRow struct {
+	Cells []string
+	Fault *csvrows.Fault
+}
+
 // readPreview reads the header and the first rows of a file of the kind of the page, and guesses what its columns are. It
 // keeps what the page shows.
 func (p *transferPage) readPreview(in *heavyFile) error {
@@ -120,12 +125,10 @@ func (p *transferPage) readPreview(in *heavyFile) error {
 		}
 		p.Columns = append(p.Columns, csvColumn{f, column})
 	}
-	for range examinedRows {
-		if len(p.Rows) == previewRows {
-			break
-		}
+	for range previewRows {
 		cells, _, err := file.Next()
-		if _, wrong := errors.AsType[*csvrows.Fault](err); wrong {
+		if fault, wrong := errors.AsType[*csvrows.Fault](err); wrong {
+			p.Rows = append(p.Rows, previewRow{Fault: fault})
 			continue
 		}
 		if errors.Is(err, io.EOF) {
@@ -138,7 +141,7 @@ func (p *transferPage) readPreview(in *heavyFile) error {
 		for i, cell := range cells {
 			row[i] = atrium.Shorten(previewCell, string(cell))
 		}
-		p.Rows = append(p.Rows, row)
+		p.Rows = append(p.Rows, previewRow{Cells: row})
 	}
 	return nil
 }
@@ -153,7 +156,7 @@ func (p *transferPage) csvLines(in *heavyFile, form uploadForm) (*csvrows.Lines,
 	if err != nil {
 		return nil, err
 	}
-	p.Kind, p.Header = kind, file.Header
+	p.Kind, p.Header, p.Columns = kind, file.Header, nil
 	columns := csvrows.Columns{}
 	for _, f := range kind.Fields {
 		heading := form.fields.Get("column:" + f.Member)
@@ -170,6 +173,23 @@ func (p *transferPage) csvLines(in *heavyFile, form uploadForm) (*csvrows.Lines,
 		p.Columns = append(p.Columns, csvColumn{f, i})
 	}
 	return csvrows.NewLines(file, kind, columns)
+}
+
+// label adds the titles of the member of a fault and of its columns.
+func (p *transferPage) label(f *lineFault) {
+	f.Field = f.Member()
+	var columns []string
+	for _, source := range p.Kind.Sources(f.Member()) {
+		if source.Member == f.Member() {
+			f.Field = source.Title
+		}
+		for _, c := range p.Columns {
+			if c.Member == source.Member && c.Column >= 0 {
+				columns = append(columns, atrium.Shorten(maxHeading, p.Header[c.Column]))
+			}
+		}
+	}
+	f.Column = strings.Join(columns, ", ")
 }
 
 // Choice returns the value of a column in a form: its index and its heading.

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -146,7 +148,8 @@ type transferPage struct {
 	File    string
 	Columns []csvColumn
 	Header  []string
-	Rows    [][]string
+	Rows    []previewRow
+	Skip    bool   // rows that exist
 	Kept    string // the file in base64; "" if it must be chosen again
 
 	Result  *importResult
@@ -167,6 +170,11 @@ type importResult struct {
 	Added int64 `json:"added"`
 	Same  int64 `json:"same"`
 
+	Linked   int64 `json:"linkedProspects"` // of those that are added
+	Unlinked int64 `json:"unlinkedProspects"`
+	Persons  bool  // the rows of a CSV file are persons
+	again    bool  // a check after an import that was refused
+
 	Nameless   int         // rows of a CSV file that are persons without a name
 	Faults     []lineFault `json:"faults"`
 	MoreFaults bool        `json:"moreFaults"`
@@ -178,6 +186,8 @@ type lineFault struct {
 	Line    int64  `json:"line"`
 	Pointer string `json:"pointer"`
 	Detail  string `json:"detail"`
+
+	Field, Column string // titles; Column is "" if there is none
 }
 
 // Member returns the member that has the fault; "" for the line.
@@ -198,7 +208,7 @@ func (c *Console) importColumns(r *request) error {
 	if err != nil {
 		return err
 	}
-	p := transferPage{Kinds: csvrows.Kinds, File: form.name}
+	p := transferPage{Kinds: csvrows.Kinds, File: form.name, Skip: true}
 	var ok bool
 	if p.Kind, ok = csvrows.KindOf(form.fields.Get("kind")); !ok {
 		return atrium.Errorf(atrium.CodeInvalidRequest, "Choose what the rows are.")
@@ -237,67 +247,109 @@ func (c *Console) importFile(r *request) error {
 	}
 	result.File = form.name
 	p := transferPage{Kinds: csvrows.Kinds, File: form.name, Result: result}
-	lines, faults, release, kept := form.file, []lineFault(nil), func() {}, (*keeper)(nil)
-	var rows *csvrows.Lines // nil for NDJSON
-	if form.fields.Get("kind") != "" {
-		if result.Check {
-			kept = r.keep(&form)
-			defer kept.release()
-		}
-		var file *heavyFile
-		file, release = r.heavyFile(form)
-		defer release()
-		err := file.parse(func() (err error) {
-			rows, err = p.csvLines(file, form)
-			return err
-		})
-		switch {
-		case atrium.CodeOf(err) == atrium.CodeUnavailable:
-			return err
-		case err != nil:
-			return atrium.Errorf(atrium.CodeInvalidRequest, "%s.", upper(err.Error()))
-		}
-		rows.Refuse = func(f csvrows.Fault) error {
-			if !result.Check || len(faults) == maxRowFaults {
-				return &f
-			}
-			faults = append(faults, lineFault{int64(f.Line), f.Member, f.Detail})
-			return nil
-		}
-		lines = heavyLines{rows, file}
+	if form.fields.Get("kind") == "" {
+		return r.importNDJSON(&p, form, end)
 	}
+	p.Skip = form.fields.Get("skip") != ""
+	kept := r.keep(&form)
+	defer kept.release()
+	if err := r.importRows(&p, form, result); err != nil {
+		return err
+	}
+	p.Kept = kept.encoded()
+	if !result.Check && result.Refused == "" {
+		end() // browsers show a response after they have sent everything
+		return r.show("transfer", "transfer", "Import and export", p)
+	}
+	if !result.Check && p.Kept != "" { // an import ends at the first fault
+		again := &importResult{Check: true, again: true}
+		form.file = bytes.NewReader(kept.content)
+		if err := r.importRows(&p, form, again); err == nil && len(again.Faults) > 0 {
+			result.Faults, result.MoreFaults, result.Lines = again.Faults, again.MoreFaults, again.Lines
+		}
+	}
+	end()
+	result.limit()
+	for i := range result.Faults {
+		p.label(&result.Faults[i])
+	}
+	return r.show("columns", "transfer", "Import "+form.name, p)
+}
+
+// importNDJSON imports or checks a file from an export, if it may be one.
+func (r *request) importNDJSON(p *transferPage, form uploadForm, end func()) error {
+	in := bufio.NewReader(form.file)
+	begin, _ := in.Peek(512) // the import reports the error
+	text := bytes.TrimSpace(bytes.TrimPrefix(begin, []byte("\uFEFF")))
+	if err := csvrows.CheckWorkbook(begin); err != nil {
+		p.Problem = err.Error()
+	} else if len(text) > 0 && text[0] != '{' {
+		p.Problem = "this is not NDJSON, because its first line is not a JSON object: if it is a table, choose it under Import CSV"
+	}
+	result := p.Result
+	if p.Problem == "" {
+		if err := r.importLines(in, false, result); err != nil {
+			return err
+		}
+		result.limit()
+		for i, f := range result.Faults {
+			result.Faults[i].Field = f.Member()
+		}
+	} else {
+		p.Result = nil
+	}
+	end()
+	return r.show("transfer", "transfer", "Import and export", *p)
+}
+
+// importRows imports or checks a CSV file with the columns of a form.
+func (r *request) importRows(p *transferPage, form uploadForm, result *importResult) error {
+	file, release := r.heavyFile(form)
+	defer release()
+	var rows *csvrows.Lines
+	err := file.parse(func() (err error) {
+		rows, err = p.csvLines(file, form)
+		return err
+	})
+	switch {
+	case atrium.CodeOf(err) == atrium.CodeUnavailable:
+		return err
+	case err != nil:
+		return atrium.Errorf(atrium.CodeInvalidRequest, "%s.", upper(err.Error()))
+	}
+	var faults []lineFault
+	rows.Refuse = func(f csvrows.Fault) error {
+		if !result.Check || len(faults) == maxRowFaults {
+			return &f
+		}
+		faults = append(faults, lineFault{Line: int64(f.Line), Pointer: f.Member, Detail: f.Detail})
+		return nil
+	}
+	// What a refused import has stored is no fault of the check after it.
+	if err := r.importLines(heavyLines{rows, file}, p.Skip || result.again, result); err != nil {
+		return err
+	}
+	result.Persons, result.Nameless = p.Kind.Record == "prospect", rows.Nameless
+	result.Faults = append(result.Faults, faults...)
+	slices.SortStableFunc(result.Faults, func(a, b lineFault) int { return cmp.Compare(a.Line, b.Line) })
+	return nil
+}
+
+// importLines imports or checks lines.
+func (r *request) importLines(lines io.Reader, skip bool, result *importResult) error {
 	query := url.Values{}
 	if result.Check {
 		query = url.Values{"check": {"true"}, "allFaults": {"true"}}
 	}
-	if form.fields.Get("skip") != "" {
+	if skip {
 		query.Set("skipExisting", "true")
 	}
 	upload := &failingReader{from: lines}
 	a, err := r.call(call{method: http.MethodPost, path: "/import", query: query, lines: upload})
-	release()
 	if err == nil {
 		err = json.Unmarshal(a.body, result)
 	}
-	if err = result.refuse(err, upload.err); err != nil {
-		return err
-	}
-	if rows != nil {
-		result.Nameless = rows.Nameless
-	}
-	result.Faults = append(result.Faults, faults...)
-	slices.SortStableFunc(result.Faults, func(a, b lineFault) int { return cmp.Compare(a.Line, b.Line) })
-	if more := len(result.Faults) - shownFaults; more > 0 {
-		result.Faults, result.Unshown = result.Faults[:shownFaults], more
-	}
-	if kept != nil {
-		p.Kept = kept.encoded()
-	}
-	end()                               // browsers show a response after they have sent everything
-	if kept != nil && p.Header != nil { // the columns are chosen already
-		return r.show("columns", "transfer", "Import "+form.name, p)
-	}
-	return r.show("transfer", "transfer", "Import and export", p)
+	return result.refuse(err, upload.err)
 }
 
 // A failingReader keeps the error of the reader that it reads.
@@ -328,24 +380,36 @@ func (i *importResult) refuse(err, reading error) error {
 		if i.Check {
 			return reading
 		}
-		i.Refused = "The service is busy. Some rows may be stored: import the file again, without those that exist."
+		i.Refused = "The service is busy. Some rows may be stored: import the file again, and skip those that are stored."
 		return nil
 	}
 	detail, _, _ := strings.Cut(e.Detail, " All lines before ")
-	i.Refused = detail + " The lines before it may be stored: correct the file, and import it again."
+	detail = strings.Replace(detail, "Nothing was added.", "Nothing was stored.", 1)
+	i.Refused = detail + " Correct the file, and import it again."
 	if fault, ok := errors.AsType[*csvrows.Fault](reading); ok {
-		i.Refused = upper(fault.Error()) + ". The rows before it may be stored: correct the file, and import it again without those that exist."
-		return nil
-	}
-	for _, f := range e.Faults {
-		number, member, _ := strings.Cut(strings.TrimPrefix(f.Where, "/"), "/")
-		line, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			continue
+		i.Faults = append(i.Faults, lineFault{Line: int64(fault.Line), Pointer: fault.Member, Detail: fault.Detail})
+	} else {
+		for _, f := range e.Faults {
+			number, member, _ := strings.Cut(strings.TrimPrefix(f.Where, "/"), "/")
+			line, err := strconv.ParseInt(number, 10, 64)
+			if err != nil {
+				continue
+			}
+			i.Faults = append(i.Faults, lineFault{Line: line, Pointer: member, Detail: f.Detail})
 		}
-		i.Faults = append(i.Faults, lineFault{line, member, f.Detail})
+	}
+	if len(i.Faults) > 0 { // they say what is wrong
+		_, stored, _ := strings.Cut(detail, ". ")
+		i.Refused = "This file has faults. " + stored + " Correct these lines, and import it again:"
 	}
 	return nil
+}
+
+// limit leaves out faults that the page does not show.
+func (i *importResult) limit() {
+	if more := len(i.Faults) - shownFaults; more > 0 {
+		i.Faults, i.Unshown = i.Faults[:shownFaults], more
+	}
 }
 
 // upper returns a text that begins with a capital.

@@ -53,3 +53,36 @@ func TestAnImportOfCSVAsksForItsFileOnce(t *testing.T) {
 		}
 	})
 }
+
+// A refused import leaves the user with the columns, the file and all its faults.
+func TestARefusedImportKeepsItsColumnsAndFile(t *testing.T) {
+	o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))
+	scripting(t, o, func(t *testing.T, b *tab) {
+		of := "/console/" + string(o.tenant)
+		b.signIn(o, atrium.RoleAdmin)
+		b.open(of + "/transfer")
+		b.choose(`form[action$="/columns"] input[name="file"]`, "people.csv",
+			"First name,Last name,Email,Company website\nKim,Lee,kim@new.example,new.example\nJo,Roe,jo.example,\nWren,Moss,wren@b.example,\n")
+		get[int](b, `(document.querySelector('select[name="kind"]').value = "prospects", 0)`)
+		b.submit(`form[action$="/columns"] button`)
+		b.heading("people.csv: columns")
+		b.screenshot("console-columns-people")
+		b.submit(`.actions button:not([formaction])`)
+		b.heading("people.csv: columns")
+		found := b.seen("main")
+		for _, want := range []string{"This file has faults. Nothing was stored.", "Company website Account, by its domain", "matches no account", "is not an e-mail address"} {
+			if !strings.Contains(found, want) {
+				t.Errorf("the page lacks %q: %q", want, found)
+			}
+		}
+		b.checkLook("a refused import")
+		b.screenshot("console-refused-import")
+		b.choose(`input[name="file"]`, "corrected.csv", "First name,Last name,Email,Company website\nWren,Moss,wren@b.example,\n")
+		b.submit(`button[formaction$="check=true"]`)
+		if found := b.seen("main"); !strings.Contains(found, "Of the new prospects, 0 are linked to an account, and 1 is not.") {
+			t.Errorf("the check says %q", found)
+		}
+		b.checkLook("a check of persons")
+		b.screenshot("console-checked-people")
+	})
+}

@@ -59,14 +59,23 @@ func TestEveryFaultOfAFileIsShownWithItsLine(t *testing.T) {
 		fields := url.Values{"kind": {"accounts"}, "column:domain": {"0:domain"}, "column:name": {"1:name"}}
 		file := "domain,name\n,Nobody\nacme.example,Again\na.example,\"B\"C\n<script>,D\nnew.example,New\n"
 		a := s.upload(of+"/import?check=true", fields, file, cookie)
-		for _, want := range []string{`<td class="number">2</td><td>domain</td><td>is empty</td>`, `<td class="number">3</td><td>domain</td><td>another account has it</td>`, `<td class="number">4</td><td></td><td>is not CSV`} {
+		for _, want := range []string{`<td class="number">2</td><td>domain <small class="quiet">Domain</small></td><td>is empty</td>`, `<td class="number">3</td><td>domain <small class="quiet">Domain</small></td><td>another account has it</td>`, `<td class="number">4</td><td></td><td>is not CSV`} {
 			if !strings.Contains(a.body, want) {
 				t.Errorf("the check lacks %q: %s", want, a.body)
 			}
 		}
+		// An import that is refused leaves the user where the columns are, with the faults of all rows.
 		a = s.upload(of+"/import", fields, file, cookie)
-		if !strings.Contains(a.body, "Line 2: domain: is empty. The rows before it may be stored") {
-			t.Errorf("the import: %s", a.body)
+		for _, want := range []string{
+			"<h1>file.csv: columns</h1>", "This file has faults. Nothing was stored. Correct these lines", `<option value="1:name" selected>`, `name="kept"`,
+			`<td class="number">2</td><td>domain <small class="quiet">Domain</small></td><td>is empty</td>`, `<td class="number">4</td><td></td><td>is not CSV`,
+		} {
+			if !strings.Contains(a.body, want) {
+				t.Errorf("the import lacks %q: %s", want, a.body)
+			}
+		}
+		if strings.Contains(a.body, `value="true" checked`) {
+			t.Error("the page has changed what the user chose about existing rows")
 		}
 		a = s.upload(of+"/import", nil, `{"kind":"account","domain":"ok.example"}`+"\n"+`{"kind":"account","domain":""}`+strings.Repeat("\n", 4<<20), cookie)
 		if !strings.Contains(a.body, `<td class="number">2</td><td>domain</td><td>must not be empty</td>`) || strings.Contains(a.body, "fromLine") {
@@ -109,7 +118,7 @@ func TestACheckOfPersonsSaysWhatIsMissing(t *testing.T) {
 		}
 		fields := url.Values{"kind": {"prospects"}, "column:firstName": {"0:First Name"}, "column:lastName": {"1:Last Name"}, "column:email": {"2:Email"}}
 		a := s.upload(of+"/import?check=true", fields, file, cookie)
-		for _, want := range []string{"2 rows have no name.", `<td class="number">5</td><td>email</td><td>is not an e-mail address, such as jane@example.com</td>`} {
+		for _, want := range []string{"2 rows have no name.", `<td class="number">5</td><td>Email <small class="quiet">E-mail</small></td><td>is not an e-mail address, such as jane@example.com</td>`} {
 			if !strings.Contains(a.body, want) {
 				t.Errorf("the check lacks %q: %s", want, a.body)
 			}
@@ -132,13 +141,20 @@ func TestPersonsOfATableAreLinkedToTheirAccounts(t *testing.T) {
 		if a := s.upload(of+"/import/columns", url.Values{"kind": {"prospects"}}, file, cookie); !strings.Contains(a.body, "Account, by its domain") {
 			t.Errorf("the preview: %s", a.body)
 		}
-		fields := url.Values{"kind": {"prospects"}, "column:email": {"0:Email"}, "column:accountDomain": {"1:Website"}}
-		if a := s.upload(of+"/import?check=true", fields, file, cookie); !strings.Contains(a.body, `<td class="number">3</td><td>accountDomain</td><td>matches no account: import the account first</td>`) {
+		fields := url.Values{"kind": {"prospects"}, "column:email": {"0:Email"}, "column:accountDomain": {"1:Website"}, "skip": {"true"}}
+		if a := s.upload(of+"/import?check=true", fields, file, cookie); !strings.Contains(a.body, `<td class="number">3</td><td>Website <small class="quiet">Account, by its domain</small></td><td>matches no account: import the account first</td>`) {
 			t.Errorf("the check: %s", a.body)
 		}
 		good, _, _ := strings.Cut(file, "jo@")
-		if a := s.upload(of+"/import", fields, good, cookie); !strings.Contains(a.body, "1 record added") {
+		good += "robin@b.example,\n"
+		if a := s.upload(of+"/import?check=true", fields, good, cookie); !strings.Contains(a.body, "2 records would be added") || !strings.Contains(a.body, "Of the new prospects, 1 is linked to an account, and 1 is not.") {
+			t.Errorf("the check: %s", a.body)
+		}
+		if a := s.upload(of+"/import", fields, good, cookie); !strings.Contains(a.body, "2 records added") || !strings.Contains(a.body, "Of the new prospects, 1 is linked to an account, and 1 is not.") {
 			t.Errorf("the import: %s", a.body)
+		}
+		if a := s.upload(of+"/import", fields, good, cookie); !strings.Contains(a.body, "0 records added, 2 exist already.") || strings.Contains(a.body, "Of the new prospects") || !strings.Contains(a.body, "get no new links") {
+			t.Errorf("the import again: %s", a.body)
 		}
 		a := s.ask(http.MethodGet, of+"/prospects?q=wren", nil, cookie)
 		_, path, _ := strings.Cut(a.body, of+"/prospects/prospect_")
@@ -185,6 +201,74 @@ func TestTheFieldsOfAnUploadAreBounded(t *testing.T) {
 		}
 		if a := s.upload(of+"/import/columns", url.Values{"kind": {"accounts"}}, "domain\n"+strings.Repeat("a.example\n", 100_000), cookie); a.StatusCode != http.StatusOK {
 			t.Errorf("a large file: %s", a.Status)
+		}
+	})
+}
+
+func TestARefusedImportSaysHowMuchIsStored(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, of := s.signIn(atrium.RoleAdmin), "/console/"+string(s.tenants[0])
+		var file strings.Builder
+		file.WriteString("domain\nacme.example\n")
+		for i := range 899 {
+			fmt.Fprintf(&file, "org%d.example\n", i)
+		}
+		fields := url.Values{"kind": {"accounts"}, "column:domain": {"0:domain"}, "skip": {"true"}}
+		a := s.upload(of+"/import", fields, file.String()+"caf\xe9.example\n", cookie) // of Excel on Windows
+		stored := strings.Count(s.ask(http.MethodGet, of+"/export.ndjson", nil, cookie).body, `"domain":"org`)
+		for _, want := range []string{
+			fmt.Sprintf("This file has faults. %d records were added. Correct these lines", stored), `<td class="number">902</td>`, "in Excel, save the file as CSV UTF-8", `value="true" checked`,
+		} {
+			if !strings.Contains(a.body, want) {
+				t.Errorf("the import lacks %q: %s", want, a.body)
+			}
+		}
+		if stored == 0 || stored == 899 {
+			t.Errorf("%d rows are stored, want some", stored)
+		}
+		if a := s.upload(of+"/import", fields, file.String(), cookie); !strings.Contains(a.body, fmt.Sprintf("%d records added, %d exist already.", 899-stored, stored+1)) {
+			t.Errorf("the corrected file: %s", a.body)
+		}
+	})
+}
+
+func TestARowThatCannotBeShownIsNamed(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, of := s.signIn(atrium.RoleAdmin), "/console/"+string(s.tenants[0])
+		a := s.upload(of+"/import/columns", url.Values{"kind": {"accounts"}}, "domain,name\na.example,Caf\xe9\nb.example,B\n", cookie)
+		if !strings.Contains(a.body, "Line 2 is not UTF-8: in Excel, save the file as CSV UTF-8") || !strings.Contains(a.body, "<td>b.example</td>") {
+			t.Errorf("the preview: %s", a.body)
+		}
+	})
+}
+
+func TestAFileOfAnotherFormatIsNamed(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, of := s.signIn(atrium.RoleAdmin), "/console/"+string(s.tenants[0])
+		const workbook = "PK\x03\x04\x14\x00\x06\x00"
+		const isWorkbook, isTable = "this is an Excel workbook: save it as CSV UTF-8.", "choose it under Import CSV."
+		for _, c := range []struct {
+			path, file, want string
+			fields           url.Values
+		}{
+			{"/import/columns", workbook, isWorkbook, url.Values{"kind": {"prospects"}}},
+			{"/import", workbook, isWorkbook, nil},
+			{"/import?check=true", workbook, isWorkbook, nil},
+			{"/import", "\uFEFFdomain,name\nnew.example,New\n", isTable, nil},
+			{"/import?check=true", "domain,name\n", isTable, nil},
+		} {
+			a := s.upload(of+c.path, c.fields, c.file, cookie)
+			if !strings.Contains(a.body, "file.csv cannot be imported: ") || !strings.Contains(a.body, c.want) || strings.Contains(a.body, "JSON value") || strings.Contains(a.body, `<td class="number">`) {
+				t.Errorf("%q at %s: %s", c.file, c.path, a.body)
+			}
+		}
+		for _, file := range []string{"", "\n\n{\"kind\":\"account\",\"domain\":\"new.example\"}\n"} {
+			if a := s.upload(of+"/import?check=true", nil, file, cookie); !strings.Contains(a.body, "no faults.") {
+				t.Errorf("%q: %s", file, a.body)
+			}
 		}
 	})
 }
