@@ -79,7 +79,7 @@ On a signal, the server becomes not ready, finishes the requests that it has acc
 exits within 8 seconds. A second signal ends it immediately. SIGHUP reloads the TLS certificate.`,
 		Example: `  atrium serve
   atrium serve --addr 0.0.0.0:8080 --database sqlite:/var/lib/atrium/atrium.db
-  atrium serve --config /etc/atrium.yaml --metrics-addr 127.0.0.1:9090`,
+  atrium serve --config /etc/atrium.yaml --metrics-addr 127.0.0.1:9464`,
 		Args: cobra.NoArgs,
 	}
 	load, loader := settingsFlags(cmd, config.Default())

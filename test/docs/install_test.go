@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -12,5 +13,25 @@ func TestHardenedSettingsKeepTheDatabaseOfThePackages(t *testing.T) {
 		if !strings.HasPrefix(line, "#") && !strings.Contains(hardened, "\n"+line) {
 			t.Errorf("hardened.yaml in install.md lacks %q", line)
 		}
+	}
+}
+
+// Prometheus itself listens on 9090, often on the same machine.
+func TestExamplesServeMetricsOnThePortThatPrometheusScrapes(t *testing.T) {
+	if !strings.Contains(read(t, root+"/deploy/prometheus/prometheus.yml"), `"127.0.0.1:9464"`) {
+		t.Error("prometheus.yml does not scrape port 9464")
+	}
+	addr := regexp.MustCompile(`(?:metrics-addr:? |ATRIUM_METRICS_ADDR\n +value: ")[\w.]*:(\d+)`)
+	found := 0
+	for _, file := range append(glob(t, root+"/docs/*.md"), root+"/deploy/helm/atrium/templates/deployment.yaml") {
+		for _, m := range addr.FindAllStringSubmatch(read(t, file), -1) {
+			found++
+			if m[1] != "9464" {
+				t.Errorf("%s has %q", file, m[0])
+			}
+		}
+	}
+	if found < 6 {
+		t.Errorf("found only %d addresses", found)
 	}
 }

@@ -350,7 +350,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 	}
 	all := env(&d)
 	for name, want := range map[string]string{
-		"ATRIUM_LOG_FORMAT": "json", "ATRIUM_KEY_RATE": "1000/s", "ATRIUM_CONSOLE": "true", "ATRIUM_TRUSTED_PROXIES": "10.0.0.0/8", "ATRIUM_METRICS_ADDR": ":9090",
+		"ATRIUM_LOG_FORMAT": "json", "ATRIUM_KEY_RATE": "1000/s", "ATRIUM_CONSOLE": "true", "ATRIUM_TRUSTED_PROXIES": "10.0.0.0/8", "ATRIUM_METRICS_ADDR": ":9464",
 		"ATRIUM_SECRETS_KEY_FILE": "/etc/atrium/secrets/keys", "ATRIUM_TLS_CERT": "/etc/atrium/tls/tls.crt", "ATRIUM_TLS_KEY": "/etc/atrium/tls/tls.key", "ATRIUM_DATABASE_FILE": "/etc/atrium/database/uri",
 	} {
 		if all[name] != want {
