@@ -61,12 +61,16 @@ type serviceMonitor struct {
 
 // render renders the chart with values in YAML, after they were validated by its schema.
 func render(values string) (o objects, err error) {
-	chart, err := loader.Load(dir)
-	if err != nil {
-		return o, err
-	}
 	own := map[string]any{}
 	if err := yaml.Unmarshal([]byte(values), &own); err != nil {
+		return o, err
+	}
+	return renderValues(own)
+}
+
+func renderValues(own map[string]any) (o objects, err error) {
+	chart, err := loader.Load(dir)
+	if err != nil {
 		return o, err
 	}
 	all, err := util.ToRenderValues(chart, own, common.ReleaseOptions{Name: "first", Namespace: "default", Revision: 1, IsInstall: true}, common.DefaultCapabilities)
@@ -412,6 +416,28 @@ func TestSelectorsFindTheirPods(t *testing.T) {
 	}
 }
 
+// Helm reads the numbers of a file of values as floating-point numbers.
+func TestNumbersOfSettingsAreWrittenInFull(t *testing.T) {
+	o := mustRender(t, "{settings: {max-body: 2097152, hsts: 0}}")
+	if all := env(&o.deployments[0]); all["ATRIUM_MAX_BODY"] != "2097152" || all["ATRIUM_HSTS"] != "0" {
+		t.Errorf("the variables are %v", all)
+	}
+}
+
+// The Secret with the keys can also have the client secret of single sign-on: all of its files are mounted.
+func TestSecretsAreMountedTogether(t *testing.T) {
+	o := mustRender(t, "{secretsKeySecret: atrium-secrets, settings: {oidc-client-secret-file: /etc/atrium/secrets/oidc}}")
+	pod := o.deployments[0].Spec.Template.Spec
+	for _, v := range pod.Volumes {
+		if v.Name == "secrets" && (v.Secret.SecretName != "atrium-secrets" || v.Secret.Items != nil) {
+			t.Errorf("the volume is %+v", v.Secret)
+		}
+	}
+	if i := slices.IndexFunc(pod.Containers[0].VolumeMounts, func(m core.VolumeMount) bool { return m.Name == "secrets" }); pod.Containers[0].VolumeMounts[i].MountPath != "/etc/atrium/secrets" {
+		t.Errorf("the mounts are %+v", pod.Containers[0].VolumeMounts)
+	}
+}
+
 func TestTheSchemaRefusesMistakes(t *testing.T) {
 	for values, want := range map[string]string{
 		"{databse: {}}":                   "databse",
@@ -424,6 +450,7 @@ func TestTheSchemaRefusesMistakes(t *testing.T) {
 		"{ingress: {enabled: true}}":      "host",
 		"{settings: {database: x}}":       "database",
 		"{settings: {LOG_FORMAT: json}}":  "LOG_FORMAT",
+		"{settings: {conole: false}}":     "conole",
 		"{service: {type: ExternalName}}": "type",
 	} {
 		if _, err := render(values); err == nil || !strings.Contains(err.Error(), want) {

@@ -2,9 +2,14 @@ package reference_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
+	"atrium/internal/config"
 	"atrium/internal/config/reference"
 )
 
@@ -39,5 +44,47 @@ func TestPageHasTheRangeOfEachSetting(t *testing.T) {
 		if !bytes.Contains(section, []byte(want)) {
 			t.Errorf("shutdown-delay has no line %q:\n%s", want, section)
 		}
+	}
+}
+
+// A misspelled setting would have no effect. The chart sets some itself, from other values.
+func TestTheChartAcceptsExactlyTheSettings(t *testing.T) {
+	const chart = "../../../deploy/helm/atrium/"
+	text, err := os.ReadFile(chart + "values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployment, err := os.ReadFile(chart + "templates/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct {
+			Settings struct {
+				AdditionalProperties bool
+				Properties           map[string]any
+			}
+		}
+	}
+	schema.Properties.Settings.AdditionalProperties = true // the default of JSON Schema
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	accepted := schema.Properties.Settings.Properties
+	if schema.Properties.Settings.AdditionalProperties {
+		t.Error("the chart accepts any name")
+	}
+	c := config.Default()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.Bind(flags, &c)
+	flags.VisitAll(func(f *pflag.Flag) {
+		_, has := accepted[f.Name]
+		delete(accepted, f.Name)
+		if sets := f.Name == "config" || strings.Contains(string(deployment), "- name: "+config.Variable(f.Name)+"\n"); has == sets {
+			t.Errorf("%s: values.schema.json has it: %v, the chart sets it: %v", f.Name, has, sets)
+		}
+	})
+	for name := range accepted {
+		t.Errorf("values.schema.json has %s, which is no setting", name)
 	}
 }
