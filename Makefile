@@ -36,13 +36,14 @@ test-all: prepare lint-prepare ## Run all tests: also all PostgreSQL configurati
 	scripts/test -all
 	$(MAKE) --no-print-directory -j 2 --output-sync=target fuzz test-terraform test-modules FUZZTIME=300x
 
+# -count=1: the cache of results does not see that files outside of a module have changed.
 .PHONY: test-modules
 test-modules: ## Run the tests of the benchmarks, the examples with generated clients, and the tools
 	cd bench && $(GO) test ./...
 	cd examples && $(GO) test .
-	cd tools/packages && $(GO) test ./...
+	cd tools/packages && $(GO) test -count=1 ./...
 	cd tools/release && $(GO) test .
-	cd tools/chart && $(GO) test .
+	cd tools/chart && $(GO) test -count=1 .
 
 .PHONY: screenshots
 screenshots: prepare ## Save the pictures of the console in docs/images

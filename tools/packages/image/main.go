@@ -6,7 +6,7 @@
 //
 //   - atrium-image-ARCH.tar for each of them, which docker load and podman load read as atrium:VERSION and
 //     atrium:latest, and
-//   - atrium-image.tar, an OCI image layout with all of them, for registries.
+//   - atrium-image.tar, an OCI image layout with an index of all of them, for registries.
 //
 // The same binaries, arguments and release of Go give the same bytes.
 package main
@@ -14,6 +14,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"flag"
@@ -23,7 +24,6 @@ import (
 	"log"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -70,6 +70,11 @@ func build(r release, dir string) error {
 	if err != nil {
 		return err
 	}
+	// a tag cannot have the + of a version
+	tag, err := name.NewTag("atrium:" + strings.ReplaceAll(strings.TrimPrefix(r.version, "v"), "+", "_"))
+	if err != nil {
+		return err
+	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, binary := range binaries {
 		arch, ok := strings.CutPrefix(filepath.Base(binary), "atrium-linux-")
@@ -80,20 +85,18 @@ func build(r release, dir string) error {
 		if err != nil {
 			return fmt.Errorf("image for %s: %w", arch, err)
 		}
-		// a tag cannot have the + of a version
-		tag, err := name.NewTag("atrium:" + strings.ReplaceAll(strings.TrimPrefix(r.version, "v"), "+", "_"))
-		if err != nil {
-			return err
-		}
-		both := map[name.Reference]v1.Image{tag: image, tag.Context().Tag(name.DefaultTag): image}
-		if err := tarball.MultiRefWriteToFile(filepath.Join(dir, "atrium-image-"+arch+".tar"), both); err != nil {
+		if err := r.writeDocker(image, tag, filepath.Join(dir, "atrium-image-"+arch+".tar")); err != nil {
 			return err
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
 			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
 		})
 	}
-	return r.writeLayout(index, filepath.Join(dir, "atrium-image.tar"))
+	// The layout has one image, the index of all architectures: of several, a tool could not choose one.
+	all := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{
+		Add: index, Descriptor: v1.Descriptor{Annotations: map[string]string{"org.opencontainers.image.ref.name": tag.TagStr()}},
+	})
+	return r.writeLayout(all, filepath.Join(dir, "atrium-image.tar"))
 }
 
 // image returns the image with a binary.
@@ -163,7 +166,7 @@ func (r release) image(binary, arch string) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// A file of a layer. A name that ends with a slash is a directory.
+// A file of an archive. A name that ends with a slash is a directory.
 type file struct {
 	name    string
 	mode    fs.FileMode // with the sticky bit as 0o1000
@@ -171,10 +174,9 @@ type file struct {
 	content []byte
 }
 
-// layer returns a layer of files, all of them from the time of the release.
-func (r release) layer(files []file) (v1.Layer, error) {
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
+// writeTar writes files, all of them from the time of the release.
+func (r release) writeTar(out io.Writer, files []file) error {
+	w := tar.NewWriter(out)
 	for _, f := range files {
 		h := &tar.Header{
 			Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode), Uid: f.owner, Gid: f.owner, Size: int64(len(f.content)), ModTime: r.created,
@@ -183,13 +185,19 @@ func (r release) layer(files []file) (v1.Layer, error) {
 			h.Typeflag = tar.TypeDir
 		}
 		if err := w.WriteHeader(h); err != nil {
-			return nil, err
+			return err
 		}
 		if _, err := w.Write(f.content); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := w.Close(); err != nil {
+	return w.Close()
+}
+
+// layer returns a layer of files.
+func (r release) layer(files []file) (v1.Layer, error) {
+	var b bytes.Buffer
+	if err := r.writeTar(&b, files); err != nil {
 		return nil, err
 	}
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil },
@@ -215,6 +223,46 @@ func authorities() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// writeDocker writes an image as docker save does, with the tag and latest, in this order: that of
+// tarball.MultiRefWrite is random.
+func (r release) writeDocker(image v1.Image, tag name.Tag, path string) error {
+	manifest, err := tarball.ComputeManifest(map[name.Reference]v1.Image{tag: image})
+	if err != nil {
+		return err
+	}
+	manifest[0].RepoTags = []string{tag.String(), "atrium:latest"}
+	config, err := image.RawConfigFile()
+	if err != nil {
+		return err
+	}
+	files := []file{{name: manifest[0].Config, mode: 0o644, content: config}}
+	layers, err := image.Layers()
+	if err != nil {
+		return err
+	}
+	for i, layer := range layers {
+		content, err := readLayer(layer)
+		if err != nil {
+			return err
+		}
+		files = append(files, file{name: manifest[0].Layers[i], mode: 0o644, content: content})
+	}
+	text, err := json.Marshal(manifest)
+	if err != nil {
+		return err
+	}
+	return r.writeFile(path, append(files, file{name: "manifest.json", mode: 0o644, content: text}))
+}
+
+func readLayer(layer v1.Layer) ([]byte, error) {
+	r, err := layer.Compressed()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	return io.ReadAll(r)
+}
+
 // writeLayout writes an OCI image layout as one file.
 func (r release) writeLayout(index v1.ImageIndex, path string) (err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), "layout")
@@ -225,35 +273,28 @@ func (r release) writeLayout(index v1.ImageIndex, path string) (err error) {
 	if _, err := layout.Write(dir, index); err != nil {
 		return err
 	}
-	var files []string
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			files = append(files, path)
+	var files []file
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // in the order of their names
+		if err != nil || d.IsDir() {
+			return err
 		}
+		content, err := os.ReadFile(path)
+		name := filepath.ToSlash(strings.TrimPrefix(path, dir+string(filepath.Separator)))
+		files = append(files, file{name: name, mode: 0o644, content: content})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	slices.Sort(files)
+	return r.writeFile(path, files)
+}
+
+// writeFile writes a tar archive.
+func (r release) writeFile(path string, files []file) (err error) {
 	out, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	w := tar.NewWriter(out)
-	for _, path := range files {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		h := &tar.Header{Name: filepath.ToSlash(strings.TrimPrefix(path, dir+string(filepath.Separator))), Mode: 0o644, Size: int64(len(content)), ModTime: r.created}
-		if err := w.WriteHeader(h); err != nil {
-			return err
-		}
-		if _, err := w.Write(content); err != nil {
-			return err
-		}
-	}
-	return w.Close()
+	return r.writeTar(out, files)
 }
