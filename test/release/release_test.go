@@ -65,6 +65,11 @@ func TestRelease(t *testing.T) {
 	dist := filepath.Join(released, "dist")
 	name := "atrium-" + strings.ReplaceAll(platform, "/", "-")
 	binary := readFile(t, filepath.Join(dist, name))
+	info, err := buildinfo.Read(bytes.NewReader(binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := info.Main.Version
 
 	t.Run("can be built again byte by byte, elsewhere and from nothing", func(t *testing.T) {
 		again := clone(t, "somewhere/else")
@@ -73,11 +78,26 @@ func TestRelease(t *testing.T) {
 			t.Error("two builds of one commit differ")
 		}
 	})
+	t.Run("has the same files when it is built again on another machine", func(t *testing.T) { testSameFiles(t, dist) })
 	t.Run("has the checksums of its files", func(t *testing.T) {
 		sums := string(readFile(t, filepath.Join(dist, "SHA256SUMS")))
-		for _, file := range []string{name, name + ".cdx.json", name + ".tar.gz", name + ".deb", name + ".rpm", "atrium-image-" + runtime.GOARCH + ".tar", "atrium-image.tar", "RELEASE_NOTES.md", "provenance.json"} {
-			if line := fmt.Sprintf("%x  %s\n", sha256.Sum256(readFile(t, filepath.Join(dist, file))), file); !strings.Contains(sums, line) {
+		files, err := os.ReadDir(dist)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var listed []string
+		for _, file := range files {
+			if file.IsDir() || strings.HasPrefix(file.Name(), "SHA256SUMS") || file.Name() == "provenance.intoto.jsonl" {
+				continue
+			}
+			listed = append(listed, file.Name())
+			if line := fmt.Sprintf("%x  %s\n", sha256.Sum256(readFile(t, filepath.Join(dist, file.Name()))), file.Name()); !strings.Contains(sums, line) {
 				t.Errorf("SHA256SUMS has no line %q", line)
+			}
+		}
+		for _, file := range []string{name, name + ".cdx.json", name + ".tar.gz", name + ".deb", name + ".rpm", "atrium-image-" + runtime.GOARCH + ".tar", "atrium-image.tar", "RELEASE_NOTES.md", "provenance.json"} {
+			if !slices.Contains(listed, file) {
+				t.Errorf("it has no %s", file)
 			}
 		}
 	})
@@ -90,14 +110,10 @@ func TestRelease(t *testing.T) {
 			t.Errorf("the notes begin with %.200q", notes)
 		}
 	})
-	info, err := buildinfo.Read(bytes.NewReader(binary))
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Run("names every module that is in the binary", func(t *testing.T) {
-		testBillOfMaterials(t, filepath.Join(dist, name+".cdx.json"), info.Main.Version, info)
+		testBillOfMaterials(t, filepath.Join(dist, name+".cdx.json"), version, info)
 	})
-	t.Run("has a Terraform provider", func(t *testing.T) { testProvider(t, dist, info.Main.Version) })
+	t.Run("has a Terraform provider", func(t *testing.T) { testProvider(t, dist, version) })
 	t.Run("has a manual page of the command", func(t *testing.T) {
 		if !bytes.Contains(readFile(t, filepath.Join(dist, "man", "atrium.1")), []byte(".SH SYNOPSIS")) {
 			t.Error("man/atrium.1 has no synopsis")
@@ -144,6 +160,28 @@ purge() { true; } # rpm has no other removal
 			}
 		}
 	})
+}
+
+// testSameFiles builds the release again: in another directory, later, and with another name of the machine,
+// umask, time zone and locale. The builds share the cache of the compiler, because another test builds the
+// binary without it.
+func testSameFiles(t *testing.T, dist string) {
+	again := filepath.Join(t.TempDir(), "again")
+	run(t, "../..", []string{"TZ=Pacific/Chatham", "LC_ALL=C.UTF-8", "TMPDIR=" + t.TempDir()}, "unshare", "--uts", "sh", "-eu", "-c", `
+umask 027
+hostname another
+git clone --quiet --no-hardlinks . "$1"
+"$1/scripts/dist" "$2"`, "sh", again, platform)
+	want := strings.Split(string(readFile(t, filepath.Join(dist, "SHA256SUMS"))), "\n")
+	got := strings.Split(string(readFile(t, filepath.Join(again, "dist", "SHA256SUMS"))), "\n")
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("the second build has no line %q", line)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("SHA256SUMS has %d lines, and then %d", len(want), len(got))
+	}
 }
 
 // testBillOfMaterials checks that a file names the version and all modules of a binary.

@@ -131,3 +131,15 @@ func TestPackagesHaveTheirFilesWithTheirModes(t *testing.T) {
 		})
 	}
 }
+
+// The name of the build machine would make two builds of a commit differ.
+func TestRPMDoesNotNameTheBuildMachine(t *testing.T) {
+	nfpm := filepath.Join(t.TempDir(), "nfpm")
+	if out, err := exec.Command("go", "build", "-o", nfpm, "github.com/goreleaser/nfpm/v2/cmd/nfpm").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command("rpm", "--query", "--package", "--queryformat", "%{BUILDHOST}", build(t, nfpm, newSource(t), "rpm")).Output()
+	if err != nil || string(out) != "reproducible" {
+		t.Errorf("the build host is %q, %v", out, err)
+	}
+}
