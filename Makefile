@@ -43,7 +43,7 @@ test-modules: ## Run the tests of the benchmarks, the examples with generated cl
 	cd examples && $(GO) test .
 	cd tools/packages && $(GO) test -count=1 ./...
 	cd tools/release && $(GO) test .
-	cd tools/chart && $(GO) test -count=1 .
+	cd tools/chart && $(GO) test -count=1 ./...
 
 .PHONY: screenshots
 screenshots: prepare ## Save the pictures of the console in docs/images

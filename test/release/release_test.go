@@ -95,7 +95,8 @@ func TestRelease(t *testing.T) {
 				t.Errorf("SHA256SUMS has no line %q", line)
 			}
 		}
-		for _, file := range []string{name, name + ".cdx.json", name + ".tar.gz", name + ".deb", name + ".rpm", "atrium-image-" + runtime.GOARCH + ".tar", "atrium-image.tar", "RELEASE_NOTES.md", "provenance.json"} {
+		chart := "atrium-chart-" + strings.TrimPrefix(version, "v") + ".tgz"
+		for _, file := range []string{name, name + ".cdx.json", name + ".tar.gz", name + ".deb", name + ".rpm", "atrium-image-" + runtime.GOARCH + ".tar", "atrium-image.tar", chart, "RELEASE_NOTES.md", "provenance.json"} {
 			if !slices.Contains(listed, file) {
 				t.Errorf("it has no %s", file)
 			}
