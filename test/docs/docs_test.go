@@ -33,7 +33,7 @@ const root = "../.."
 // server with the demo data, on each engine. subset_test.go defines which commands are
 // supported, and response_test.go how responses are compared.
 func TestExamplesOfEveryPageWork(t *testing.T) {
-	files := append(glob(t, root+"/docs/*.md"), root+"/README.md")
+	files := append(glob(t, root+"/docs/*.md"), root+"/README.md", root+"/deploy/archive/README.md")
 	makefile, demo := read(t, root+"/Makefile"), read(t, root+"/internal/cli/demo.ndjson")
 	exchanges := 0
 	for _, file := range files {
@@ -42,7 +42,7 @@ func TestExamplesOfEveryPageWork(t *testing.T) {
 			t.Fatalf("%s: %v", file, err)
 		}
 		for _, engine := range []string{"sqlite", "postgres"} {
-			t.Run(filepath.Base(file)+"/"+engine, func(t *testing.T) {
+			t.Run(strings.TrimPrefix(strings.TrimPrefix(file, root+"/"), "docs/")+"/"+engine, func(t *testing.T) {
 				if !slices.ContainsFunc(blocks, block.runs) {
 					return
 				}

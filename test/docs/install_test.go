@@ -35,3 +35,12 @@ func TestExamplesServeMetricsOnThePortThatPrometheusScrapes(t *testing.T) {
 		t.Errorf("found only %d addresses", found)
 	}
 }
+
+// The archive has no other pages.
+func TestTheReadmeOfTheArchiveHasNoRelativeLinks(t *testing.T) {
+	for n, line := range prose(read(t, root+"/deploy/archive/README.md")) {
+		if links := targets(line); len(links) > 0 {
+			t.Errorf("line %d has the links %v", n+1, links)
+		}
+	}
+}

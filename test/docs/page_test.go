@@ -122,7 +122,7 @@ func (p *page) execute(name string, args []string, stdin string) (*result, error
 	switch name {
 	case "curl":
 		return p.curl(args, stdin)
-	case "atrium", "bin/atrium":
+	case "atrium", "bin/atrium", "./atrium":
 		return p.atrium(args, stdin)
 	case "cat":
 		if len(args) > 0 {

@@ -19,7 +19,7 @@ type block struct {
 }
 
 var (
-	callLine = regexp.MustCompile(`(?m)^\s*(\$ )?(curl|(bin/)?atrium) `)
+	callLine = regexp.MustCompile(`(?m)^\s*(\$ )?(curl|(bin/|\./)?atrium) `)
 	curlWord = regexp.MustCompile(`(?m)(^|[\s;&|(])curl `)
 )
 

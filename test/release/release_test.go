@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -125,10 +126,17 @@ func TestRelease(t *testing.T) {
 		run(t, dir, nil, "tar", "-xf", filepath.Join(dist, name+".tar.gz"))
 		for file, mode := range map[string]fs.FileMode{
 			"atrium": 0o755, "atrium-audit-export": 0o755, "systemd/atrium.service": 0o644, "systemd/atrium-audit.timer": 0o644,
-			"prometheus/alerts.yaml": 0o644, "grafana/atrium.json": 0o644, "man/atrium.1": 0o644, "licenses": fs.ModeDir | 0o755,
+			"prometheus/alerts.yaml": 0o644, "grafana/atrium.json": 0o644, "man/atrium.1": 0o644, "README.md": 0o644, "licenses": fs.ModeDir | 0o755,
 		} {
 			if info, err := os.Stat(filepath.Join(dir, name, file)); err != nil || info.Mode() != mode {
 				t.Errorf("%s: %v, %v", file, info, err)
+			}
+		}
+		for _, m := range regexp.MustCompile("(?m)^\\| (`.*?`) \\|").FindAllStringSubmatch(string(readFile(t, filepath.Join(dir, name, "README.md"))), -1) {
+			for file := range strings.SplitSeq(m[1], ", ") {
+				if _, err := os.Stat(filepath.Join(dir, name, strings.Trim(file, "`"))); err != nil {
+					t.Errorf("its README names %s: %v", file, err)
+				}
 			}
 		}
 	})
