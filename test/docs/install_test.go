@@ -6,13 +6,18 @@ import (
 	"testing"
 )
 
-// The settings of the checklist can replace the file of the packages without another, empty database.
+// The settings of the checklist can replace the file of the packages without another, empty database, and
+// with the same keys.
 func TestHardenedSettingsKeepTheDatabaseOfThePackages(t *testing.T) {
 	hardened := blockWith(t, "install.md", "cat > hardened.yaml")
-	for line := range strings.Lines(read(t, root+"/deploy/packages/atrium.yaml")) {
-		if !strings.HasPrefix(line, "#") && !strings.Contains(hardened, "\n"+line) {
-			t.Errorf("hardened.yaml in install.md lacks %q", line)
+	settings := regexp.MustCompile(`(?m)^#?([a-z-]+: .*)$`).FindAllStringSubmatch(read(t, root+"/deploy/packages/atrium.yaml"), -1)
+	for _, m := range settings {
+		if !strings.Contains(hardened, "\n"+m[1]+"\n") {
+			t.Errorf("hardened.yaml in install.md lacks %q", m[1])
 		}
+	}
+	if len(settings) != 2 {
+		t.Errorf("the file of the packages has %d settings", len(settings))
 	}
 }
 

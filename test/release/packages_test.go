@@ -348,9 +348,13 @@ systemd-analyze verify --man=no atrium.service atrium-backup.service atrium-back
 setpriv --reuid atrium --regid atrium --clear-groups cat /usr/share/doc/atrium/licenses/*/*/*/LICENSE* >/dev/null
 bash -c '. /usr/share/bash-completion/completions/atrium'
 cd /
+# The command in the file of settings creates the keys of the setting after it.
+setpriv --reuid atrium --regid atrium --clear-groups $(sed -n 's/^# *sudo -u atrium //p' /etc/atrium/atrium.yaml)
+sed -i 's/^#secrets-key-file:/secrets-key-file:/' /etc/atrium/atrium.yaml
 $as_atrium serve & server=$!
 until $as_atrium health; do sleep 0.1; done
 $as_atrium tenants create --name first
+$as_atrium webhooks create --tenant "$($as_atrium tenants list | grep -o 'tenant_[a-z0-9]*' | head -n 1)" --url https://hooks.example/
 $as_atrium backup /var/backups/atrium/
 $as_atrium-audit-export /var/backups/atrium-audit
 [ -s /var/backups/atrium-audit/*/heads ]
@@ -371,6 +375,7 @@ ls /var/backups/atrium/*.db*
 cat /etc/atrium/atrium.yaml* | grep 'log-level: warn'
 purge
 [ -s /var/lib/atrium/atrium.db ]
+[ -s /etc/atrium/secrets-keys ] # without which the database has lost its secrets
 getent passwd atrium
 `
 

@@ -147,7 +147,7 @@ install_version() { dpkg -i "$packages/$1.deb"; }
 remove() { dpkg -r atrium; }
 purge() {
   dpkg -P atrium
-  [ ! -e /etc/atrium ]
+  [ ! -e /etc/atrium/atrium.yaml ]
 }
 `)
 	})
