@@ -110,3 +110,31 @@ func TestUnitsUseTheSameSettings(t *testing.T) {
 		}
 	}
 }
+
+// The unit of a user differs from that of the system only where a user can do less.
+func TestTheUnitOfAUserIsValid(t *testing.T) {
+	_, section, _ := strings.Cut(read(t, "docs", "install.md"), "\n## Without root\n")
+	_, unit, _ := strings.Cut(section, "```ini\n")
+	unit, _, _ = strings.Cut(unit, "```\n")
+	path := filepath.Join(t.TempDir(), "atrium.service")
+	valid := regexp.MustCompile(`(?m)^(ExecStart=)\S+`).ReplaceAllString(unit, "${1}/bin/true")
+	if err := os.WriteFile(path, []byte(valid), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	if out := analyze(t, "verify", "--user", "--man=no", path); strings.Contains(out, "atrium.service") {
+		t.Error(out)
+	}
+	system := read(t, "deploy", "systemd", "atrium.service")
+	own := regexp.MustCompile(`^(Environment=ATRIUM_DATABASE=sqlite:%h/|ExecStart=%h/\.local/bin/atrium serve$|WantedBy=default\.target$)`)
+	lines := 0
+	for line := range strings.Lines(unit) {
+		lines++
+		if !own.MatchString(strings.TrimSpace(line)) && !strings.Contains("\n"+system, "\n"+line) {
+			t.Errorf("the unit of the system has no %q", line)
+		}
+	}
+	if lines < 10 {
+		t.Errorf("the unit has %d lines: %s", lines, unit)
+	}
+}
