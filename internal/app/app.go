@@ -97,7 +97,7 @@ type App struct {
 // it cannot be undone: a service that cannot listen changes nothing.
 func New(ctx context.Context, c Config) (*App, error) {
 	observe := newObservers(c)
-	limits, err := newLimits(c.Settings, c.Store.Traits(), observe.refused)
+	limits, err := newLimits(c.Settings, c.Store.Traits(), observe.refused, observe.headersPaused)
 	if err != nil {
 		return nil, err
 	}

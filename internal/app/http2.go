@@ -78,7 +78,7 @@ func (s *http2Server) handOver(c net.Conn, state *tls.ConnectionState) {
 		Conn: c, state: state, timeout: s.server.ReadHeaderTimeout, done: make(chan struct{}),
 		read:  frameScanner{skip: prefaceBytes},
 		usage: newHTTP2Usage(&s.limits, c.RemoteAddr()), wire: uncounted{},
-		headers: limit.NewPace(headersRate, headersBurst),
+		headers: newHeaderPace(),
 	}
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
 		if below, ok := secure.NetConn().(transport); ok {
@@ -127,7 +127,7 @@ type http2Conn struct {
 	matched int           // small TLS records of which a small frame was not counted again
 	last    uint32        // the highest stream that has begun
 	usual   int           // bytes of free headers that are left to it
-	headers limit.Pace    // of other bytes of header blocks
+	headers headerPace    // of other bytes of header blocks
 	wait    time.Duration // before Read returns
 
 	wire transport
@@ -141,8 +141,11 @@ type transport interface {
 	// AllowRecords allows the small TLS records of another request.
 	AllowRecords()
 
-	// OfClient returns how many connections its client has open; 0 for a trusted proxy.
-	OfClient() int
+	// OfProxy reports whether a trusted proxy has made the connection.
+	OfProxy() bool
+
+	// Spend spends n bytes of the Pace of the client, and returns how long the connection has to wait.
+	Spend(n int) time.Duration
 }
 
 type uncounted struct{}
@@ -151,21 +154,54 @@ func (uncounted) SmallRecords() int { return 0 }
 
 func (uncounted) AllowRecords() {}
 
-func (uncounted) OfClient() int { return 1 }
+func (uncounted) OfProxy() bool { return false }
+
+func (uncounted) Spend(int) time.Duration { return 0 }
 
 const (
 	// usualContent is the content in bytes from which a DATA frame is not small.
 	usualContent = 256
 
 	// Decoding a header block takes longer than other bytes (RFC 7541): a byte can be a field. net/http
-	// also decodes blocks that it then refuses. usualHeaders bytes of each request are free. Beyond them, a connection has
-	// a burst of headersBurst, and headersRate a second. The connections of a client share what fullRate of them
-	// may send.
+	// also decodes blocks that it then refuses. usualHeaders bytes of each request are free.
 	usualHeaders = 128
+)
+
+// A headerPace limits the bytes of header blocks that a connection sends beyond the free ones.
+type headerPace struct {
+	all limit.Pace
+
+	// The connections of a client also share a Pace. Those that send no more than this do not use it, so that they do not
+	// wait for others.
+	few limit.Pace
+}
+
+const (
 	headersRate  = 256 << 10
 	headersBurst = 16 << 10
-	fullRate     = 4
+
+	fewHeadersRate  = 128
+	fewHeadersBurst = 4 << 10
+
+	clientHeadersRate  = 1 << 20
+	clientHeadersBurst = 64 << 10
 )
+
+func newHeaderPace() headerPace {
+	return headerPace{limit.NewPace(headersRate, headersBurst), limit.NewPace(fewHeadersRate, fewHeadersBurst)}
+}
+
+// spend counts n bytes on a connection, and returns how long it has to wait.
+func (p *headerPace) spend(n int, wire transport) time.Duration {
+	if n == 0 || wire.OfProxy() {
+		return 0
+	}
+	wait := p.all.Spend(n)
+	if p.few.Spend(n) > 0 {
+		wait = max(wait, wire.Spend(n))
+	}
+	return wait
+}
 
 func (c *http2Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
@@ -175,6 +211,9 @@ func (c *http2Conn) Read(b []byte) (int, error) {
 	}
 	c.parts.Pause()
 	if c.wait > 0 {
+		if paused := c.usage.limits.paused; paused != nil {
+			paused(c.wait)
+		}
 		timer := time.NewTimer(c.wait)
 		select {
 		case <-timer.C:
@@ -208,14 +247,7 @@ func (c *http2Conn) received(f frame) error {
 		length := min(f.length, maxFrame) // net/http refuses a longer frame
 		free := min(c.usual, length)
 		c.usual -= free
-		spent := length - free
-		switch n := c.wire.OfClient(); {
-		case n == 0: // a trusted proxy, which has many clients
-			spent = 0
-		case n > fullRate:
-			spent = spent * n / fullRate
-		}
-		c.wait = c.headers.Spend(spent)
+		c.wait = max(c.wait, c.headers.spend(length-free, c.wire))
 	case f.kind == typeData && f.content() < usualContent:
 		if c.wire.SmallRecords() > c.matched {
 			c.matched++ // its record is counted

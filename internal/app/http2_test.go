@@ -122,36 +122,68 @@ func TestFrameScannerFindsSplitHeaderBlocks(t *testing.T) {
 	}
 }
 
-// A wire has a number of small TLS records, and a client with a number of connections.
-type wire struct{ small, connections int }
+// A wire has a number of small TLS records, and a client that has a Pace.
+type wire struct {
+	small int
+	pace  *limit.Pace // nil for a trusted proxy
+}
+
+func newWire() *wire {
+	pace := limit.NewPace(clientHeadersRate, clientHeadersBurst)
+	return &wire{pace: &pace}
+}
 
 func (w *wire) SmallRecords() int { return w.small }
 
 func (w *wire) AllowRecords() {}
 
-func (w *wire) OfClient() int { return w.connections }
+func (w *wire) OfProxy() bool { return w.pace == nil }
+
+func (w *wire) Spend(n int) time.Duration { return w.pace.Spend(n) }
 
 func TestHTTP2ConnectionsOfAClientShareWhatHeadersMayTake(t *testing.T) {
-	for connections, spent := range map[int]int{0: 0, 1: maxFrame, 4: maxFrame, 7: maxFrame * 7 / 4, 64: maxFrame * 16} {
-		synctest.Test(t, func(t *testing.T) {
-			conn := &http2Conn{wire: &wire{connections: connections}, usage: newHTTP2Usage(&http2Limits{}, &net.TCPAddr{}), headers: limit.NewPace(headersRate, headersBurst)}
-			for range 2 {
-				if err := conn.received(frame{kind: typeContinuation, length: maxFrame / 2}); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newWire()
+		paused := func(w *wire, bytes int) time.Duration {
+			conn := &http2Conn{wire: w, usage: newHTTP2Usage(&http2Limits{}, &net.TCPAddr{}), headers: newHeaderPace()}
+			for ; bytes > 0; bytes -= fewHeadersBurst {
+				if err := conn.received(frame{kind: typeContinuation, length: min(bytes, fewHeadersBurst)}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if want := max(0, time.Duration(spent-headersBurst)*time.Second/headersRate); conn.wait.Round(time.Microsecond) != want.Round(time.Microsecond) {
-				t.Errorf("%d connections: the wait is %s, want %s", connections, conn.wait, want)
+			return conn.wait.Round(time.Microsecond)
+		}
+		if wait := paused(&wire{}, 1<<20); wait != 0 {
+			t.Errorf("a trusted proxy waits %s", wait)
+		}
+		for range 1000 { // as many honest clients behind one address
+			if wait := paused(shared, 4<<10); wait != 0 {
+				t.Fatalf("a connection with few headers waits %s", wait)
 			}
-		})
-	}
+		}
+		for i := range 64 {
+			// Of each connection, the first 4 KiB are not shared.
+			wait, want := paused(shared, 16<<10), max(0, time.Duration((i+1)*12<<10-clientHeadersBurst)*time.Second/clientHeadersRate)
+			if wait != want.Round(time.Microsecond) {
+				t.Errorf("connection %d waits %s, want %s", i, wait, want)
+			}
+		}
+		if wait := paused(shared, 4<<10); wait != 0 {
+			t.Errorf("a connection with few headers waits %s for others", wait)
+		}
+		want := time.Duration(3*headersBurst) * time.Second / headersRate
+		if wait := paused(newWire(), 4*headersBurst); wait != want.Round(time.Microsecond) {
+			t.Errorf("one connection waits %s, want %s", wait, want)
+		}
+	})
 }
 
 // A client can announce a frame of 16 MiB, which net/http refuses, and wait for nothing.
 func TestAPauseForHTTP2HeadersIsBoundedAndEndsWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
-		conn := &http2Conn{Conn: server, timeout: time.Hour, wire: &wire{connections: 4000}, done: make(chan struct{}), usage: newHTTP2Usage(&http2Limits{}, &net.TCPAddr{}), headers: limit.NewPace(headersRate, headersBurst)}
+		conn := &http2Conn{Conn: server, timeout: time.Hour, wire: newWire(), done: make(chan struct{}), usage: newHTTP2Usage(&http2Limits{}, &net.TCPAddr{}), headers: newHeaderPace()}
+		conn.wire.Spend(100 * clientHeadersRate) // by other connections of the client
 		go func() { _, _ = io.WriteString(client, "\xff\xff\xff\x01\x04\x00\x00\x00\x01") }()
 		began, ended := time.Now(), make(chan struct{})
 		go func() {
@@ -208,8 +240,8 @@ func TestSmallHTTP2FramesAndLargeHeadersPause(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			limits := &http2Limits{streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 100}), unread: limit.NewQuota[netip.Addr](1 << 30), most: 100}
 			client, server := net.Pipe()
-			wire := &wire{connections: 1}
-			conn := &http2Conn{Conn: server, timeout: time.Hour, wire: wire, done: make(chan struct{}), usage: newHTTP2Usage(limits, &net.TCPAddr{}), headers: limit.NewPace(headersRate, headersBurst)}
+			wire := newWire()
+			conn := &http2Conn{Conn: server, timeout: time.Hour, wire: wire, done: make(chan struct{}), usage: newHTTP2Usage(limits, &net.TCPAddr{}), headers: newHeaderPace()}
 			go func() { _, _ = io.WriteString(client, c.sent) }()
 			began := time.Now()
 			read := func(n int) {

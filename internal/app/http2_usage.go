@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"atrium/internal/limit"
 )
@@ -17,6 +18,7 @@ type http2Limits struct {
 	unread  *limit.Quota[netip.Addr]     // bytes of bodies that no handler has read yet
 	most    int                          // streams of a connection that net/http handles at a time; it decodes the headers of others, too
 	refused func()
+	paused  func(time.Duration) // for large header blocks; nil for none
 }
 
 // maxUncounted is the number of unread bytes of a connection that are not counted: net/http

@@ -89,12 +89,13 @@ func ofSites(c config.Config, database store.Traits) limit.SemaphoreBounds {
 
 // newHTTP2Limits returns the limits that all HTTP/2 connections share: twice as many streams
 // as requests in flight, half of them for one client.
-func newHTTP2Limits(c config.Config, refused func(telemetry.Refusal)) http2Limits {
+func newHTTP2Limits(c config.Config, refused func(telemetry.Refusal), paused func(time.Duration)) http2Limits {
 	return http2Limits{
 		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 2 * c.MaxRequests}),
 		unread:  limit.NewQuota[netip.Addr](int64(c.BodyMemory) / 4),
 		most:    c.HTTP2Streams,
 		refused: func() { refused(telemetry.ByHTTP2) },
+		paused:  paused,
 	}
 }
 
@@ -114,19 +115,19 @@ type limits struct {
 	http2    http2Limits
 }
 
-func newLimits(c config.Config, database store.Traits, refused func(telemetry.Refusal)) (l limits, err error) {
+func newLimits(c config.Config, database store.Traits, refused func(telemetry.Refusal), paused func(time.Duration)) (l limits, err error) {
 	networks, err := config.Networks(c.TrustedProxies)
 	if err != nil {
 		return l, fmt.Errorf("trusted-proxies: %w", err)
 	}
-	l.bounds = limit.Bounds{All: c.MaxConnections, Client: c.MaxClientConnections, Proxies: networks, TLS: c.TLSCert != "", Refused: func(ofClient bool) {
+	l.bounds = limit.Bounds{All: c.MaxConnections, Client: c.MaxClientConnections, Proxies: networks, TLS: c.TLSCert != "", Pace: limit.NewPace(clientHeadersRate, clientHeadersBurst), Refused: func(ofClient bool) {
 		if ofClient {
 			refused(telemetry.ByClientConnections)
 		} else {
 			refused(telemetry.ByConnections)
 		}
 	}}
-	l.http2 = newHTTP2Limits(c, refused)
+	l.http2 = newHTTP2Limits(c, refused, paused)
 	pausing := max(minPausing, runtime.GOMAXPROCS(0)) // of a tenant
 	l.failures = limit.NewRates[netip.Addr](c.AuthFailures.Count, c.AuthFailures.Window, countedAtOnce)
 	l.rest = rest.Limits{

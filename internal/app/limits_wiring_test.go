@@ -18,7 +18,7 @@ import (
 
 func TestHeavyRequestsForSitesCountTowardTheProcessorsOfTheirTenant(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	limits, err := newLimits(config.Default(), store.Traits{}, nil)
+	limits, err := newLimits(config.Default(), store.Traits{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestHeavyRequestsForSitesCountTowardTheProcessorsOfTheirTenant(t *testing.T
 }
 
 func TestMappingsOfManyTenantsLeaveRoomForOthers(t *testing.T) {
-	limits, err := newLimits(config.Default(), store.Traits{}, nil)
+	limits, err := newLimits(config.Default(), store.Traits{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ type observers struct {
 	request func(context.Context, *telemetry.Exchange)
 	refused func(telemetry.Refusal) // reports a refused connection
 
-	acceptFailed func(error)
+	acceptFailed  func(error)
+	headersPaused func(time.Duration)
 
 	requests *requestlog.Recorder
 	tenants  *limit.Recent[atrium.TenantID] // with requests
@@ -37,7 +38,7 @@ func newObservers(c Config) (w observers) {
 	w.refused = refusals.Connection
 	w.acceptFailed = telemetry.AcceptErrorLog(c.Log)
 	if c.Metrics != nil {
-		w.ingest, w.auth = c.Metrics, c.Metrics
+		w.ingest, w.auth, w.headersPaused = c.Metrics, c.Metrics, c.Metrics.HeadersPaused
 		logged, warned, failed := w.request, w.refused, w.acceptFailed
 		w.request = func(ctx context.Context, x *telemetry.Exchange) {
 			c.Metrics.Request(x)

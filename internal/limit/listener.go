@@ -16,9 +16,15 @@ type Listener struct {
 	net.Listener
 	bounds Bounds
 
-	mu        sync.Mutex
-	open      int                // guarded by mu
-	perClient map[netip.Addr]int // guarded by mu; open connections, no zeros
+	mu      sync.Mutex
+	open    int                    // guarded by mu
+	clients map[netip.Addr]*client // guarded by mu; those with open connections
+}
+
+// A client has what the connections of a client share. The mutex of the Listener guards it.
+type client struct {
+	open int
+	pace Pace
 }
 
 // Bounds configure a Listener.
@@ -27,12 +33,13 @@ type Bounds struct {
 	Client  int                 // maximum number of them per client
 	Proxies Proxies             // only All applies to these, as they have many clients
 	TLS     bool                // clients speak TLS; those that send many small records are delayed
+	Pace    Pace                // of what the connections of a client spend together
 	Refused func(ofClient bool) // is called for each refused connection; nil for none
 }
 
 // NewListener returns a Listener that accepts from inner.
 func NewListener(inner net.Listener, b Bounds) *Listener {
-	return &Listener{Listener: inner, bounds: b, perClient: map[netip.Addr]int{}}
+	return &Listener{Listener: inner, bounds: b, clients: map[netip.Addr]*client{}}
 }
 
 // Accept returns the next connection within the bounds.
@@ -43,13 +50,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		addr := Address(c.RemoteAddr().String())
-		client := Network(addr)
+		network := Network(addr)
 		if !addr.IsValid() || l.bounds.Proxies.Trust(addr) {
-			client = netip.Addr{} // counts only for All
+			network = netip.Addr{} // counts only for All
 		}
-		ok, ofClient := l.enter(client)
+		ok, ofClient := l.enter(network)
 		if ok {
-			return &conn{Conn: c, listener: l, client: client, tls: l.bounds.TLS}, nil
+			return &conn{Conn: c, listener: l, client: network, tls: l.bounds.TLS}, nil
 		}
 		if l.bounds.Refused != nil {
 			l.bounds.Refused(ofClient)
@@ -68,31 +75,37 @@ func (l *Listener) Open() int {
 	return l.open
 }
 
-func (l *Listener) enter(client netip.Addr) (ok, ofClient bool) {
+func (l *Listener) enter(network netip.Addr) (ok, ofClient bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open >= l.bounds.All {
 		return false, false
 	}
-	if client.IsValid() {
-		if l.perClient[client] >= l.bounds.Client {
+	if network.IsValid() {
+		c := l.clients[network]
+		if c == nil {
+			c = &client{pace: l.bounds.Pace}
+		}
+		if c.open >= l.bounds.Client {
 			return false, true
 		}
-		l.perClient[client]++
+		c.open++
+		l.clients[network] = c
 	}
 	l.open++
 	return true, false
 }
 
-func (l *Listener) leave(client netip.Addr) {
+func (l *Listener) leave(network netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
-	if !client.IsValid() {
+	if !network.IsValid() {
 		return
 	}
-	if l.perClient[client]--; l.perClient[client] == 0 {
-		delete(l.perClient, client)
+	c := l.clients[network]
+	if c.open--; c.open == 0 {
+		delete(l.clients, network)
 	}
 }
 
@@ -174,11 +187,18 @@ func (c *conn) AllowRecords() { c.allowed.Add(1) }
 // SmallRecords returns how many small TLS records have arrived. Only the goroutine that reads may call it.
 func (c *conn) SmallRecords() int { return c.smallRecords }
 
-// OfClient returns how many connections its client has open; 0 for a trusted proxy.
-func (c *conn) OfClient() int {
+// OfProxy reports whether a trusted proxy, which has many clients, has made the connection.
+func (c *conn) OfProxy() bool { return !c.client.IsValid() }
+
+// Spend spends n of the Pace that the connections of its client share, and returns how long it has to wait; 0 for a
+// trusted proxy. The connection must be open.
+func (c *conn) Spend(n int) time.Duration {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
-	return c.listener.perClient[c.client]
+	if shared := c.listener.clients[c.client]; shared != nil {
+		return shared.pace.Spend(n)
+	}
+	return 0
 }
 
 // Received returns how many bytes have been read.

@@ -205,16 +205,30 @@ func BenchmarkClientAddress(b *testing.B) {
 	}
 }
 
-func TestAConnectionKnowsHowManyItsClientHas(t *testing.T) {
-	f := listen(t, limit.Bounds{All: 10, Client: 5, Proxies: limit.Proxies{netip.MustParsePrefix("127.0.0.9/32")}})
-	ofClient := func(from string) int {
-		t.Helper()
-		f.want(t, from, true)
-		return (<-f.accepted).(interface{ OfClient() int }).OfClient()
+func TestTheConnectionsOfAClientShareAPace(t *testing.T) {
+	f := listen(t, limit.Bounds{All: 10, Client: 5, Proxies: limit.Proxies{netip.MustParsePrefix("127.0.0.9/32")}, Pace: limit.NewPace(1, 10)})
+	type spender interface {
+		OfProxy() bool
+		Spend(n int) time.Duration
 	}
-	for i, from := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.9", "127.0.0.2", "127.0.0.9", "127.0.0.1"} {
-		if got, want := ofClient(from), []int{1, 2, 0, 1, 0, 3}[i]; got != want {
-			t.Errorf("connection %d, from %s: %d, want %d", i, from, got, want)
+	conns := map[string][]spender{}
+	for _, from := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.9"} {
+		f.want(t, from, true)
+		conns[from] = append(conns[from], (<-f.accepted).(spender))
+	}
+	first, second, other, proxy := conns["127.0.0.1"][0], conns["127.0.0.1"][1], conns["127.0.0.2"][0], conns["127.0.0.9"][0]
+	if !proxy.OfProxy() || first.OfProxy() {
+		t.Error("which connections are of a proxy is wrong")
+	}
+	for i, wait := range []time.Duration{first.Spend(6), second.Spend(4), other.Spend(10), proxy.Spend(1000)} {
+		if wait > 0 {
+			t.Errorf("spending within the burst (%d) waits %s", i, wait)
 		}
+	}
+	if first.Spend(3600) < 30*time.Minute || second.Spend(1) < 30*time.Minute {
+		t.Error("connections of a client do not share a pace")
+	}
+	if wait := other.Spend(0); wait > 0 {
+		t.Errorf("another client waits %s", wait)
 	}
 }

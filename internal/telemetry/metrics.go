@@ -35,6 +35,7 @@ type Metrics struct {
 	refused     *prometheus.CounterVec
 	ignored     *prometheus.CounterVec
 	accept      prometheus.Counter
+	headerWait  prometheus.Counter
 	jobs        *prometheus.GaugeVec
 	ready       prometheus.Gauge
 	webhooks    *webhookMetrics
@@ -84,6 +85,9 @@ func NewMetrics(version string) *Metrics {
 		accept: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "atrium_http_accept_errors_total", Help: "Failed attempts to accept a connection.",
 		}),
+		headerWait: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "atrium_http_header_wait_seconds_total", Help: "Time for which HTTP/2 connections had to wait because of large header blocks.",
+		}),
 		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "atrium_job_last_success_timestamp_seconds",
 			Help: "When a background job last succeeded, or the process started.",
@@ -104,7 +108,7 @@ func NewMetrics(version string) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.entries, m.refusals, m.transaction, m.checkpoint, m.cache, m.signIns,
-		m.refused, m.ignored, m.accept, m.received, m.jobs, m.ready, build,
+		m.refused, m.ignored, m.accept, m.headerWait, m.received, m.jobs, m.ready, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.webhooks = newWebhookMetrics(m.registry)
 	return m
@@ -186,6 +190,9 @@ func (m *Metrics) Refused(by Refusal) { m.refused.WithLabelValues(string(by)).In
 
 // AcceptFailed counts a failed attempt to accept a connection.
 func (m *Metrics) AcceptFailed() { m.accept.Inc() }
+
+// HeadersPaused counts the time that an HTTP/2 connection has to wait because of large header blocks.
+func (m *Metrics) HeadersPaused(d time.Duration) { m.headerWait.Add(d.Seconds()) }
 
 // Batch counts a commit and its entries.
 func (m *Metrics) Batch(entries int) { m.batch.Observe(float64(entries)) }
