@@ -143,13 +143,13 @@ func (im *importTx) linksOf(todo []pending[*atrium.LinkedProspect], named map[st
 }
 
 // accountsOfDomains returns the accounts that prospects name by domain, by its canonical form. Of two accounts with the
-// two forms, it is the oldest, as for entries.
+// two forms, it is the oldest, as for entries. The unattributed account is of nobody, and has no domain that a file can mean.
 func (im *importTx) accountsOfDomains(run importRun) (map[string]atrium.AccountID, error) {
 	var rows []engine.Args
 	named := map[string]string{} // the canonical form, by both
 	for _, item := range run.items {
 		for _, form := range []string{item.AccountDomain, item.LegacyAccountDomain} {
-			if form != "" && named[form] == "" {
+			if form != "" && form != atrium.UnattributedDomain && named[form] == "" {
 				named[form] = item.AccountDomain
 				rows = append(rows, engine.Args{kernel.IDArg(im.tenant), kernel.Hash16(form)})
 			}

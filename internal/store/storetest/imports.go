@@ -333,6 +333,9 @@ func importedByDomain(t *testing.T, e *env) {
 	}
 	_, err = put(full)
 	wantRefused(t, err, 0, "accountDomain")
+	e.record(t, atrium.Claim{}) // there is an unattributed account
+	_, err = put(linked(atrium.UnattributedDomain))
+	wantRefused(t, err, 0, "accountDomain")
 	// The domain of another tenant finds nothing.
 	elsewhere := e.as(e.newTenant(t))
 	_, err = elsewhere.Import(t.Context(), atrium.CommandLine(elsewhere.tenant), []store.Import{linked("b.example")})
