@@ -143,7 +143,7 @@ func (im *importTx) linksOf(todo []pending[*atrium.LinkedProspect], named map[st
 }
 
 // accountsOfDomains returns the accounts that prospects name by domain, by its canonical form. Of two accounts with the
-// two forms, it is the oldest, as for entries. The unattributed account is of nobody, and has no domain that a file can mean.
+// two forms, it is the oldest, as for entries. It never returns the unattributed account.
 func (im *importTx) accountsOfDomains(run importRun) (map[string]atrium.AccountID, error) {
 	var rows []engine.Args
 	named := map[string]string{} // the canonical form, by both
