@@ -12,7 +12,7 @@ import (
 // A chart shows counts by day: bars, and a table with the same numbers.
 type chart struct {
 	Bars  []bar
-	Most  int64
+	Top   int64 // of the axis
 	Total int64
 	Rows  []count // newest day first
 }
@@ -90,14 +90,15 @@ func newChart(since time.Time, counts []count) (c chart) {
 		c.Rows = append(c.Rows, n)
 	}
 	for _, n := range byDay {
-		c.Most = max(c.Most, n)
+		c.Top = max(c.Top, n)
 		c.Total += n
 	}
+	c.Top = roundUp(c.Top)
 	for i := range chartDays {
 		day := since.AddDate(0, 0, i).Format(time.DateOnly)
 		b := bar{Day: day, Count: byDay[day], X: i * barWidth}
 		if b.Count > 0 {
-			b.Height = max(2, int(b.Count*chartHeight/c.Most))
+			b.Height = max(2, int(b.Count*chartHeight/c.Top))
 		}
 		b.Y = chartHeight - b.Height
 		c.Bars = append(c.Bars, b)
@@ -105,9 +106,10 @@ func newChart(since time.Time, counts []count) (c chart) {
 	return c
 }
 
-// Drawing returns the bars of days with entries.
+// Drawing returns the bars of days with entries. In front of each is an area of full height that shows its number.
 func (c chart) Drawing() template.HTML {
-	var m markup
+	var m, areas markup
+	areas.add(`<g class="hit">`)
 	for _, b := range c.Bars {
 		if b.Count == 0 {
 			continue
@@ -115,11 +117,33 @@ func (c chart) Drawing() template.HTML {
 		m.number(`<rect x="`, b.X)
 		m.number(`" y="`, b.Y)
 		m.number(`" width="8" height="`, b.Height)
-		m.text(`"><title>`, b.Day)
-		m.text(`: `, showCount(b.Count))
-		m.add(`</title></rect>`)
+		m.add(`"/>`)
+		areas.number(`<rect x="`, b.X)
+		areas.number(`" width="`, barWidth)
+		areas.number(`" height="`, chartHeight)
+		areas.text(`"><title>`, b.Day)
+		areas.text(`: `, showCount(b.Count))
+		areas.add(`</title></rect>`)
 	}
-	return m.HTML()
+	areas.add(`</g>`)
+	return m.HTML() + areas.HTML()
+}
+
+// Half returns the number at the middle of the axis.
+func (c chart) Half() int64 { return c.Top / 2 }
+
+// Ticks returns the days below the bars.
+func (c chart) Ticks() (ticks []tick) {
+	const count = 5
+	for i := range count {
+		day := c.Bars[i*chartDays/count].Day
+		at, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			continue // not a day
+		}
+		ticks = append(ticks, newTick(at, chartRange{interval: "day"}))
+	}
+	return ticks
 }
 
 // TableRows returns the rows of the table.

@@ -403,7 +403,7 @@ func showClock(text string) template.HTML {
 		return template.HTML(template.HTMLEscapeString(text)) //nolint:gosec // escaped
 	}
 	at = at.UTC()
-	return template.HTML(`<time datetime="` + at.Format(time.RFC3339Nano) + `" title="` + at.Format(exactTime) + `" data-clock>` + //nolint:gosec // has digits and constants only
+	return template.HTML(`<time datetime="` + at.Format(time.RFC3339Nano) + `" title="` + at.Format(exactTime) + `" data-shown="clock">` + //nolint:gosec // has digits and constants only
 		at.Format("15:04 UTC") + `</time>`)
 }
 

@@ -60,7 +60,7 @@ func TestAChartOfEntriesIsThatOfTheirCounts(t *testing.T) {
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if len(got.Rows) != 4 || got.Total != 5 || got.Most != 3 || got.Rows[1] != (count{day(0), "web", "b", 2}) || got.Bars[chartDays-1].Count != 3 || got.Bars[0].Count != 1 {
+	if len(got.Rows) != 4 || got.Total != 5 || got.Top != minTop || got.Rows[1] != (count{day(0), "web", "b", 2}) || got.Bars[chartDays-1].Count != 3 || got.Bars[0].Count != 1 {
 		t.Errorf("%+v", got)
 	}
 }

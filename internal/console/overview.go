@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"hash/fnv"
 	"html/template"
 	"net/url"
 	"slices"
@@ -14,11 +15,12 @@ import (
 
 // An overview is the home of a tenant.
 type overview struct {
+	Concerns []concern
+	Figures  []figure
 	Chart    stackedChart
-	Range    string // of the chart
-	Accounts list[account]
-	Server   string // the address for the commands of empty states
-	Ready    bool   // the service is
+	Range    string    // of the chart
+	Newest   []account // without that of entries without an account
+	Server   string    // the address for the commands of empty states
 	Refused  refusedCounts
 
 	Unattributed struct {
@@ -42,14 +44,15 @@ type overview struct {
 type chartRange struct {
 	name, title     constant
 	phrase, bar     string
+	ticks           int // of which each is at the start of a bar
 	interval        string
 	hours, barHours int
 }
 
 var chartRanges = []chartRange{
-	{"24h", "24 hours", "in 24 hours", "an hour", "hour", 24, 1},
-	{"7d", "7 days", "in 7 days", "6 hours", "hour", 7 * 24, 6},
-	{"90d", "90 days", "in 90 days", "a day", "day", 90 * 24, 24},
+	{"24h", "24 hours", "in 24 hours", "an hour", 4, "hour", 24, 1},
+	{"7d", "7 days", "in 7 days", "6 hours", 4, "hour", 7 * 24, 6},
+	{"90d", "90 days", "in 90 days", "a day", 5, "day", 90 * 24, 24},
 }
 
 const newestAccounts = 5
@@ -69,6 +72,12 @@ func (f frame) RangeLinks(current string) template.HTML {
 	return m.HTML()
 }
 
+// newest returns the newest of accounts.
+func newest(accounts []account) []account {
+	accounts = slices.DeleteFunc(accounts, account.Unattributed)
+	return accounts[:min(len(accounts), newestAccounts)]
+}
+
 // NewestAccounts returns the items of the list of the newest accounts.
 func (f frame) NewestAccounts(accounts []account) template.HTML {
 	var m markup
@@ -84,7 +93,7 @@ func (f frame) NewestAccounts(accounts []account) template.HTML {
 }
 
 func (c *Console) tenantHome(r *request) error {
-	o := overview{Server: r.server(), Ready: c.Ready(r.http) == nil}
+	o := overview{Server: r.server()}
 	shown := chartRanges[0]
 	for _, candidate := range chartRanges {
 		if string(candidate.name) == r.query("range") {
@@ -95,17 +104,52 @@ func (c *Console) tenantHome(r *request) error {
 	if _, err := r.get(&o, "/overview", nil); err != nil {
 		return err
 	}
-	if _, err := r.get(&o.Accounts, "/accounts", url.Values{"limit": {strconv.Itoa(newestAccounts)}}); err != nil {
+	var accounts list[account]
+	if _, err := r.get(&accounts, "/accounts", url.Values{"limit": {strconv.Itoa(newestAccounts + 1)}}); err != nil {
 		return err
 	}
+	o.Newest = newest(accounts.Items)
 	if _, err := r.get(&o.Refused, "/refused_requests/counts", nil); err != nil {
 		return err
 	}
-	var err error
+	refused, err := r.countRefused(o.Refused)
+	if err != nil {
+		return err
+	}
 	if o.Chart, err = r.readStackedChart(shown, time.Now()); err != nil {
 		return err
 	}
+	o.Figures = r.figures(&o, refused)
+	if o.Concerns, err = r.concerns(&o, c.Ready(r.http) == nil, refused); err != nil {
+		return err
+	}
 	return r.show("overview", "overview", "Overview", o)
+}
+
+// A figure is a number of the overview in large type, which leads to the list behind it.
+type figure struct {
+	Count int64
+	More  bool // the number is at least Count
+	Title string
+	Path  string
+}
+
+// figures returns the figures of the overview for the range of its chart.
+func (r *request) figures(o *overview, refused int64) []figure {
+	c, without := &o.Chart, o.Unattributed.Count
+	return []figure{
+		{Count: c.Total, Title: oneOr(c.Total, "entry ", "entries ") + c.Phrase, Path: address(c.Activity, url.Values{"since": {c.since.Format(time.RFC3339)}})},
+		{Count: without, More: o.Unattributed.HasMore, Title: oneOr(without, "entry", "entries") + " without an account", Path: c.Activity + "?unattributed=true"},
+		{Count: refused, Title: oneOr(refused, "request", "requests") + " refused in 24 hours", Path: address(r.path("refused"), url.Values{"since": {o.Refused.Since}})},
+	}
+}
+
+// oneOr returns the word for one thing, or for several.
+func oneOr(n int64, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
 }
 
 // A stackedChart shows counts by period, source and type: stacked bars, and a table with the same numbers.
@@ -115,11 +159,21 @@ type stackedChart struct {
 	Bars          []stackedBar
 	Series        []series // the largest first; entries of all others are the last one
 	Total, Most   int64
+	Top           int64  // of the axis: Most, rounded up
+	Ticks         []tick // below the bars
 	CompleteUntil string // "" while entries are counted for the first time
 	Hourly        bool   // bars are shorter than a day
 	Activity      string // the path of the list of entries
 
+	since     time.Time
 	barLength time.Duration
+}
+
+// A tick marks a time below the bars of a chart. Ticks have the same distance.
+type tick struct {
+	At    string // an instant, or a day in UTC
+	Text  string
+	Shown constant // how a script shows it
 }
 
 // A series is a source and type. Their texts are hostile.
@@ -150,6 +204,7 @@ const (
 	stackedHeight = 160
 	stackedWidth  = 960
 	chartSeries   = 5 // with a color of their own
+	chartColors   = 7
 	barGap        = 2
 )
 
@@ -177,13 +232,13 @@ func (r *request) readStackedChart(shown chartRange, now time.Time) (c stackedCh
 	}
 	bars, format := shown.hours/shown.barHours, time.DateOnly
 	c = stackedChart{Bars: make([]stackedBar, bars), Phrase: shown.phrase, Bar: shown.bar, Total: counts.Total, CompleteUntil: counts.CompleteUntil, Hourly: shown.barHours < 24}
-	c.Activity, c.barLength = r.path("activity"), bar
+	c.Activity, c.since, c.barLength = r.path("activity"), since, bar
 	c.Series = seriesOf(counts.Items)
+	colorSeries(c.Series)
 	period := url.Values{"since": {since.Format(time.RFC3339)}}
 	for i := range c.Series {
 		s := &c.Series[i]
-		if s.Class = "series" + strconv.Itoa(i+1); s.Source == "" {
-			s.Class = "others"
+		if s.Source == "" {
 			continue
 		}
 		period.Set("source", s.Source)
@@ -207,8 +262,12 @@ func (r *request) readStackedChart(shown chartRange, now time.Time) (c stackedCh
 		b.Counts[slices.IndexFunc(c.Series, func(s series) bool { return s.Source == n.Source && s.Type == n.Type })] += n.Count
 		c.Most = max(c.Most, b.Total)
 	}
+	c.Top = roundUp(c.Most)
 	for i := range c.Bars {
-		c.Bars[i].stack(c.Series, c.Most)
+		c.Bars[i].stack(c.Series, c.Top)
+	}
+	for i := range shown.ticks {
+		c.Ticks = append(c.Ticks, newTick(c.Bars[i*bars/shown.ticks].Start, shown))
 	}
 	return c, nil
 }
@@ -235,24 +294,76 @@ func seriesOf(items []entryCount) (all []series) {
 	return all
 }
 
+// colorSeries gives each series the color that its names select, or the next one that is free. So it keeps its color
+// when the order of the series changes.
+func colorSeries(all []series) {
+	order := make([]int, len(all))
+	for i := range all {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(all[a].Source, all[b].Source), cmp.Compare(all[a].Type, all[b].Type))
+	})
+	var used [chartColors]bool
+	for _, i := range order {
+		if all[i].Source == "" {
+			all[i].Class = "others"
+			continue
+		}
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(all[i].Source + "\x00" + all[i].Type)) // never fails
+		color := int(h.Sum32() % chartColors)
+		for used[color] {
+			color = (color + 1) % chartColors
+		}
+		used[color] = true
+		all[i].Class = "series" + strconv.Itoa(color+1)
+	}
+}
+
+// minTop is the least top of an axis, so that a few entries do not look like many.
+const minTop = 6
+
+// roundUp returns a round number that is even, at least a count and at least minTop.
+func roundUp(count int64) int64 {
+	if count <= minTop {
+		return minTop
+	}
+	for scale := int64(1); ; scale *= 10 {
+		for _, n := range []int64{8, 10, 20, 40, 60} {
+			if top := n * scale; top >= count {
+				return top
+			}
+		}
+	}
+}
+
+// newTick returns the tick at the start of a bar of a range.
+func newTick(at time.Time, shown chartRange) tick {
+	switch {
+	case shown.interval == "day":
+		return tick{at.Format(time.DateOnly), at.Format("2 Jan"), "day"}
+	case shown.hours > 24:
+		return tick{at.Format(time.RFC3339), at.Format("Mon 15:04 UTC"), "weekday"}
+	}
+	return tick{at.Format(time.RFC3339), at.Format("15:04 UTC"), "clock"}
+}
+
 // stack computes the parts of a bar from bottom to top. A part that has entries is visible.
-func (b *stackedBar) stack(all []series, most int64) {
+func (b *stackedBar) stack(all []series, top int64) {
 	y := stackedHeight
 	for i, n := range b.Counts {
 		if n == 0 {
 			continue
 		}
-		height := max(1, int(n*stackedHeight/most))
+		height := max(1, int(n*stackedHeight/top))
 		y = max(0, y-height)
 		b.Parts = append(b.Parts, barPart{all[i].Class, y, height})
 	}
 }
 
-// First returns the start of the first bar.
-func (c stackedChart) First() string { return c.Bars[0].Title + " UTC" }
-
-// Last returns the start of the last bar.
-func (c stackedChart) Last() string { return c.Bars[len(c.Bars)-1].Title + " UTC" }
+// Half returns the number at the middle of the axis.
+func (c stackedChart) Half() int64 { return c.Top / 2 }
 
 // Label describes the drawing to people who cannot see it.
 func (c stackedChart) Label() string {
@@ -263,27 +374,35 @@ func (c stackedChart) Label() string {
 	return strings.Join(texts, ", ")
 }
 
-// Drawing returns the bars.
+// Drawing returns the bars. In front of each is an area of full height that shows its number.
 func (c stackedChart) Drawing() template.HTML {
-	var m markup
-	width := stackedWidth/len(c.Bars) - barGap
+	var m, areas markup
+	zone := constant(" UTC")
+	if !c.Hourly {
+		zone = ""
+	}
+	areas.add(`<g class="hit">`)
 	for _, b := range c.Bars {
-		if len(b.Parts) == 0 {
+		if b.Total == 0 {
 			continue
 		}
-		m.text(`<g><title>`, b.Title)
-		m.add(`</title>`)
 		for _, part := range b.Parts {
 			m.text(`<rect class="`, part.Class)
 			m.number(`" x="`, b.X)
 			m.number(`" y="`, part.Y)
-			m.number(`" width="`, width)
+			m.number(`" width="`, stackedWidth/len(c.Bars)-barGap)
 			m.number(`" height="`, part.Height)
 			m.add(`"/>`)
 		}
-		m.add(`</g>`)
+		areas.number(`<rect x="`, b.X)
+		areas.number(`" width="`, stackedWidth/len(c.Bars))
+		areas.number(`" height="`, stackedHeight)
+		areas.text(`"><title>`, b.Title)
+		areas.text(zone+": ", showCount(b.Total))
+		areas.add(`</title></rect>`)
 	}
-	return m.HTML()
+	areas.add(`</g>`)
+	return m.HTML() + areas.HTML()
 }
 
 // TableRows returns the rows of bars with entries, the newest first.

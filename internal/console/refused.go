@@ -51,6 +51,7 @@ func (f refused) Remedy() string { return rest.Info(f.Code).Remedy }
 // refusedCounts are the numbers of requests that were refused within a day, by code.
 type refusedCounts struct {
 	Since string `json:"since"`
+	Count int64  `json:"count"`
 	Codes []struct {
 		Code  atrium.Code `json:"code"`
 		Title string      `json:"title"`

@@ -378,7 +378,34 @@ func TestTheFirstViewIsSmall(t *testing.T) {
 	})
 }
 
-// The overview has what needs attention in its tenant, and nothing of another one.
+// Somebody who corrects a form of the console has nothing to do about it: only what programs sent needs attention.
+func TestTheOverviewReportsRequestsOfPrograms(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		own, cookie := "/console/"+string(s.tenants[0]), s.signIn(atrium.RoleAdmin)
+		if a := s.ask(http.MethodGet, own, nil, cookie); !strings.Contains(a.body, "Nothing needs attention.") {
+			t.Errorf("at first: %s", a.body)
+		}
+		refuse := func(user atrium.UserID, count int64) {
+			t.Helper()
+			f := atrium.RefusedRequest{ID: atrium.NewID[atrium.RefusedRequestID](), TenantID: s.tenants[0], At: atrium.At(time.Now()), Count: count, Method: "POST", Route: "/v0/account_logs", Status: 400, Code: atrium.CodeInvalidRequest, UserID: user}
+			if err := s.store.StoreRefusedRequests(t.Context(), []atrium.RefusedRequest{f}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refuse(atrium.NewID[atrium.UserID](), 5)
+		if a := s.ask(http.MethodGet, own, nil, cookie); !strings.Contains(a.body, "Nothing needs attention.") || !strings.Contains(a.body, "<b>0</b> requests refused in 24 hours") {
+			t.Errorf("after forms were refused: %s", a.body)
+		}
+		refuse("", 1)
+		refuse("", 2)
+		a := s.ask(http.MethodGet, own, nil, cookie)
+		if want := `<li>3 requests were refused in 24 hours. <a href="` + own + `/refused?since=`; !strings.Contains(a.body, want) || !strings.Contains(a.body, `class="attention"`) {
+			t.Errorf("the overview does not have %s:\n%s", want, a.body)
+		}
+	})
+}
+
 func TestErrorsKeepTheNavigationOfTheUser(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t
@@ -428,6 +455,7 @@ func TestPagesOfferOnlyWhatCanBeDone(t *testing.T) {
 	})
 }
 
+// The overview has what needs attention in its tenant, and nothing of another one.
 func TestTheOverviewLeadsToWhatNeedsAttention(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t
@@ -458,15 +486,16 @@ func TestTheOverviewLeadsToWhatNeedsAttention(t *testing.T) {
 		own := "/console/" + string(s.tenants[0])
 		a := s.ask(http.MethodGet, own, nil, s.signIn(atrium.RoleViewer))
 		for _, want := range []string{
-			`href="` + own + `/activity?unattributed=true">2</a>`, `href="` + own + `/keys?state=active">own ending</a>`,
+			`<li>2 entries have no account. <a href="` + own + `/activity?unattributed=true">See them</a>`, `<li>The key own ending expires <time`, `<a href="` + own + `/keys?state=active">See it</a>`,
+			`href="` + own + `/activity?unattributed=true"><b>2</b> entries without an account</a>`,
 			`href="` + own + `/pages/page_000000000000000000000000a1">Spring</a>`, `href="` + own + `/accounts/account_000000000000000000000000a1">Acme</a>`,
-			"The service is ready.", `href="` + own + `?range=7d">7 days</a>`,
+			`href="` + own + `?range=7d">7 days</a>`,
 		} {
 			if !strings.Contains(a.body, want) {
 				t.Errorf("the overview does not have %s:\n%s", want, a.body)
 			}
 		}
-		for _, not := range []string{"lasting", "endless", "foreign", "000000000b1", string(s.tenants[1])} {
+		for _, not := range []string{"lasting", "endless", "foreign", "000000000b1", string(s.tenants[1]), "not ready", "Nothing needs attention", "Entries without an account", "refused in 24 hours. "} {
 			if strings.Contains(a.body, not) {
 				t.Errorf("the overview has %s", not)
 			}

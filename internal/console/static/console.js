@@ -5,17 +5,41 @@
 const locale = navigator.language
 const sameDay = (a, b) => a.toDateString() === b.toDateString()
 
+// How some times are shown: those of a timeline, and those below a chart. Days of a chart are those of UTC.
+const forms = {
+  clock: { hour: 'numeric', minute: '2-digit' },
+  weekday: { weekday: 'short', hour: 'numeric', minute: '2-digit' },
+  day: { month: 'short', day: 'numeric', timeZone: 'UTC' }
+}
+const exact = { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', timeZoneName: 'short' }
+const yesterday = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' }).format(-1, 'day')
+
+// A time is as short as it can be: the clock of today and yesterday, and the year of other years only.
+function shortTime (at) {
+  const now = new Date()
+  const clock = at.toLocaleTimeString(locale, forms.clock)
+  if (sameDay(at, now)) return clock
+  now.setDate(now.getDate() - 1)
+  if (sameDay(at, now)) return `${yesterday} ${clock}`
+  const year = at.getFullYear() === new Date().getFullYear() ? undefined : 'numeric'
+  return at.toLocaleString(locale, { year, month: 'short', day: 'numeric', ...forms.clock })
+}
+
 function showTimes (root) {
   for (const element of root.querySelectorAll('time[datetime]')) {
     const at = new Date(element.dateTime)
     if (isNaN(at)) continue
-    const clock = at.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' })
-    if ('clock' in element.dataset) element.textContent = clock
-    else if (sameDay(at, new Date())) element.textContent = `today, ${clock}`
-    else element.textContent = at.toLocaleString(locale, { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' })
+    const form = forms[element.dataset.shown]
+    element.textContent = form ? at.toLocaleString(locale, form) : shortTime(at)
+    if (element.title) element.title = `${at.toLocaleString(locale, exact)}\n${element.title}`
   }
 }
 showTimes(document)
+for (const title of document.querySelectorAll('.chart title')) {
+  title.textContent = title.textContent.replace(/^([\d-]+)[ T]([\d:.]+)( UTC|Z)/, (all, day, clock) => shortTime(new Date(`${day}T${clock}Z`)))
+}
+const zone = document.getElementById('zone')
+if (zone) zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone
 
 // The server groups a timeline by the days of UTC: group it by those of the browser's zone.
 const rows = [...document.querySelectorAll('.timeline > li')]
