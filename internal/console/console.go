@@ -77,6 +77,7 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"GET " + prefix + "/server":                                                c.showServer,
 		"GET " + prefix + "/server/checks":                                         c.showChecks,
 		"GET " + of:                                                                c.tenantHome,
+		"GET " + of + "/search":                                                    c.find,
 		"GET " + of + "/accounts":                                                  c.listAccounts,
 		"GET " + of + "/accounts/active":                                           c.listMostActive,
 		"GET " + of + "/accounts/{account_id}":                                     c.showAccount,

@@ -222,6 +222,32 @@ func (f frame) visibleSections() []section {
 	return visible
 }
 
+// SectionTitle returns the title of the current section, or what the closed navigation is called on other pages.
+func (f frame) SectionTitle() string {
+	for _, s := range sections {
+		if string(s.name) == f.Section {
+			return string(s.title)
+		}
+	}
+	return "Menu"
+}
+
+// Role returns the role of the user; "" if the name says the same.
+func (f frame) Role() string {
+	if strings.EqualFold(f.User.Name, string(f.User.Role)) {
+		return ""
+	}
+	return string(f.User.Role)
+}
+
+// Searched returns the words in the search of the header.
+func (f frame) Searched() string {
+	if p, ok := f.Content.(findPage); ok {
+		return p.Words
+	}
+	return ""
+}
+
 // Sections returns the navigation of a tenant.
 func (f frame) Sections() template.HTML {
 	var m markup
@@ -427,7 +453,7 @@ var labels = map[string]string{
 	"email": "E-mail", "phoneNumber": "Telephone", "slug": "Slug", "linkedinProfileUrl": "LinkedIn",
 	"claimedName": "Name in the entry", "claimedDomain": "Domain in the entry", "publishAt": "Publish at", "unpublishAt": "Unpublish at", "content": "Content", "group": "Group", "issuer": "Identity provider", "origins": "Sites", "accountId": "Account",
 	"url": "URL", "eventTypes": "Types", "sources": "Sources", "entryTypes": "Types of entries", "filter": "Condition", "rateLimit": "Rate", "headers": "Headers",
-	"since": "From", "until": "Until", "rate": "Rate", "provider": "Provider", "source": "Source", "secret": "Secret",
+	"q": "The search", "since": "From", "until": "Until", "rate": "Rate", "provider": "Provider", "source": "Source", "secret": "Secret",
 	"rule": "The search", "rule/text": "E-mail address or other text", "rule/textContains": "Part of a text", "rule/prospectEmail": "E-mail address of a prospect",
 	"rule/claimedName": "Name in the entry", "rule/claimedDomain": "Domain in the entry", "rule/source": "Source", "rule/type": "Type",
 	"rule/payload/pointer": "Field of the payload", "rule/payload/equals": "Value of the field",

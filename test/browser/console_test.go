@@ -245,6 +245,8 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 			for _, page := range []struct{ name, path, heading string }{
 				{"overview", "?range=90d", "Overview"},
 				{"overview-day", "", "Overview"},
+				{"find", "/search?q=north", "Search"},
+				{"find-none", "/search?q=nobody", "Search"},
 				{"accounts", "/accounts", "Accounts"},
 				{"accounts-search", "/accounts?q=north", "Accounts"},
 				{"accounts-none", "/accounts?q=nobody", "Accounts"},
@@ -336,8 +338,8 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			b.heading("Accounts")
 
 			// Find an account, and rename it.
-			b.fill(`input[name="q"]`, "https://www."+first+"/contact")
-			b.submit(`form[role="search"] button`)
+			b.fill(`main input[name="q"]`, "https://www."+first+"/contact")
+			b.submit(`main form[role="search"] button`)
 			b.submit("tbody a")
 			b.heading(first)
 			if summary := b.seen(".summary"); summary != "deal D-7" {

@@ -82,6 +82,7 @@ var places = map[string]place{
 	"GET /console/{tenant}/reads.csv":                                                                               {atrium.ScopeManageErase, nil},
 	"GET /console/{tenant}/accounts.csv":                                                                            {},
 	"GET /console/{tenant}/accounts/active":                                                                         {},
+	"GET /console/{tenant}/search":                                                                                  {},
 	"GET /console/{tenant}/accounts/active.csv":                                                                     {},
 	"GET /console/{tenant}/activity.csv":                                                                            {},
 	"GET /console/{tenant}/prospects.csv":                                                                           {},

@@ -144,9 +144,6 @@ for (const list of document.querySelectorAll('.rows')) {
   list.append(button)
 }
 
-// In a narrow window, the sections are a row that may be wider than the window.
-document.querySelector('nav a[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
-
 // "?" shows the shortcuts. The dialog is not modal: the page stays usable. Closing it gives the focus back.
 const shortcuts = document.getElementById('shortcuts')
 const showShortcuts = () => shortcuts?.open ? shortcuts.close() : shortcuts?.show()
@@ -164,10 +161,10 @@ document.addEventListener('keydown', event => {
   if (event.key === '?') return showShortcuts()
   if (event.key === 'Escape' && shortcuts?.open) return shortcuts.close()
   if (event.key === '/') {
-    const search = document.querySelector('[data-search]')
+    const search = document.querySelector('header [name=q]')
     if (search) {
       event.preventDefault()
-      search.focus()
+      search.select()
     }
     return
   }
