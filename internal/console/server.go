@@ -112,5 +112,5 @@ func (c *Console) showChecks(r *request) error {
 			p.Warnings++
 		}
 	}
-	return r.show("checks", "", "Checks of the server", p)
+	return r.show("checks", "", "Server checks", p)
 }

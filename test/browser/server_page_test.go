@@ -33,7 +33,7 @@ func TestOperatorsSeeTheServer(t *testing.T) {
 					b.checkAccess("server")
 				}
 				b.submit(`main a[href="/console/server/checks"]`)
-				b.heading("Checks of the server")
+				b.heading("Server checks")
 				b.checkLook("checks")
 				if !off {
 					b.checkAccess("checks")
