@@ -1,8 +1,12 @@
 package browser_test
 
 import (
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
 
 	"atrium"
 )
@@ -67,5 +71,32 @@ func TestADoubleClickSendsAFormOnce(t *testing.T) {
 	})()`
 	if got := get[string](b, twice); got != "false,true" {
 		t.Errorf("prevented: %s", got)
+	}
+}
+
+// A list is scanned by its times: they have no more than tells them apart, and the zone is named once.
+func TestTimesAreShort(t *testing.T) {
+	o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))
+	b := newTab(t, newBrowser(t), o.base, views()[0])
+	b.do(call(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"}))
+	b.signIn(o, atrium.RoleAdmin)
+	b.open("/console/" + string(o.tenant) + "/accounts")
+	if zone := b.seen("footer span"); zone != "Times in Europe/Berlin" {
+		t.Errorf("the end of the page says %q", zone)
+	}
+	const ofDay = `(days => { const at = new Date(); at.setDate(at.getDate() - days); at.setHours(9, 5); return shortTime(at) })(%d)`
+	for days, want := range map[int]string{0: "9:05 AM", 1: "yesterday 9:05 AM"} {
+		if got := get[string](b, fmt.Sprintf(ofDay, days)); strings.ReplaceAll(got, "\u202f", " ") != want {
+			t.Errorf("%d days ago is shown as %q", days, got)
+		}
+	}
+	const ofYear = `(years => { const at = new Date(); at.setFullYear(at.getFullYear() - years, 5, 15); return shortTime(at).includes(at.getFullYear()) })(%d)`
+	for years, want := range map[int]bool{0: false, 1: true} {
+		if got := get[bool](b, fmt.Sprintf(ofYear, years)); got != want {
+			t.Errorf("a time %d years ago has a year: %v", years, got)
+		}
+	}
+	if title := get[string](b, `document.querySelector("tbody time").title`); !strings.Contains(title, "GMT+") || !strings.Contains(title, " UTC") {
+		t.Errorf("the exact time is %q", title)
 	}
 }
