@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"atrium/internal/backup"
 	"atrium/internal/config"
+	"atrium/internal/secrets"
 )
 
 // minKeep is the minimum of --keep: all backups of this time are kept.
@@ -150,7 +152,7 @@ command with --finish and without FILE before you start the servers. It does the
   atrium restore --finish --database postgres://atrium@db.internal/atrium`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	database, out := databaseSettings(cmd.Flags()), outputFlag(cmd)
+	database, out := databaseSettings(cmd.Flags(), "secrets-key-file"), outputFlag(cmd)
 	verify := cmd.Flags().Bool("verify", false, "check the backup without restoring it")
 	noManifest := cmd.Flags().Bool("no-manifest", false,
 		"accept a backup without a manifest, such as one made by sqlite3; no checksum is compared")
@@ -193,9 +195,9 @@ command with --finish and without FILE before you start the servers. It does the
 			warn(cmd.ErrOrStderr(),
 				fmt.Sprintf("audit log of %s was tampered with before the backup: %s", f.Tenant, f.What))
 		}
-		if len(report.SecretKeys) > 0 {
+		if missing := missingKeys(report.SecretKeys, settings.SecretsKeyFile); len(missing) > 0 {
 			warn(cmd.ErrOrStderr(), "the backup does not contain the keys of its secrets: a server is ready only with a secrets-key-file that has "+
-				strings.Join(report.SecretKeys, ", "))
+				strings.Join(missing, ", "))
 		}
 		intact, compared := " is intact", ""
 		if *noManifest { // damage within a row is not detected
@@ -215,6 +217,19 @@ command with --finish and without FILE before you start the servers. It does the
 		return err
 	})
 	return cmd
+}
+
+// missingKeys returns those of the keys that a secrets-key-file does not have: all of them if it cannot be read.
+func missingKeys(ids []string, file string) []string {
+	ring, err := secrets.Load(file)
+	if file == "" || err != nil {
+		return ids
+	}
+	var has []string
+	for _, id := range ring.Keys() {
+		has = append(has, id.String())
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(has, id) })
 }
 
 // finishRestore continues the feeds of a database that other tools restored.

@@ -32,7 +32,10 @@ func (s *Store) changeAccount(ctx context.Context, c atrium.Change, checkedID at
 	return d, replayed, err
 }
 
-var errDomainTaken = atrium.Errorf(atrium.CodeConflict, "Another account has the domain, or had it before.")
+// errDomainTaken says which account has the domain, or had it before.
+func errDomainTaken(owner atrium.AccountID) error {
+	return atrium.Errorf(atrium.CodeConflict, "The account %s has the domain, or had it before.", owner)
+}
 
 // CreateAccount creates an account. The domain can be in any spelling; the name can be "". It
 // returns Conflict if an account has or had the domain in any form, and for the unattributed
@@ -45,7 +48,7 @@ func (s *Store) CreateAccount(ctx context.Context, c atrium.Change, domain, name
 		case err != nil:
 			return "", err
 		case len(owners) > 0:
-			return "", errDomainTaken
+			return "", errDomainTaken(owners[0].ID)
 		}
 		a := atrium.Account{ID: atrium.NewID[atrium.AccountID](), Domain: domain, Name: name}
 		tx.Record("account.create", string(a.ID), nil, accountFields(&a))
@@ -174,7 +177,7 @@ func changeDomain(tx *kernel.Mutation, g *Group, root *atrium.Account, name, dom
 	var other *atrium.Account // merged account that has the domain
 	for i := range owners {
 		if !g.has(owners[i].ID) {
-			return errDomainTaken
+			return errDomainTaken(owners[i].ID)
 		}
 		if owners[i].Domain == domain {
 			other = &owners[i]
