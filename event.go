@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -137,55 +136,60 @@ type EventSettings struct {
 	EnabledAt *Time // when it was last enabled; nil if it never was
 
 	// The feed has the events from position Oldest to Next-1, except for positions that no event has got after a
-	// restore: see EpochPositions. It has none if both are equal. A reader that begins with the oldest one reads
-	// after Oldest-1.
-	Oldest, Next int64
+	// restore: see RestoredPosition. It has none if both are equal. A reader that begins with the oldest one reads
+	// after Oldest-1. Last is the newest one, 0 if there is none.
+	Oldest, Last, Next int64
+}
 
-	// The positions of the last events before each restore, newest first, as far as these events are stored.
+// An EventFeed has what is needed to count the events after a position.
+type EventFeed struct {
+	EventSettings
+
+	// The last positions of the epochs before that of Next which have stored events, newest first.
 	Ends []int64
 }
 
-// EpochPositions is the number of positions of an epoch. A database that is restored from a backup begins a new epoch
-// of each feed, with the first position after a multiple of this number: the events that were lost had positions of
-// an earlier one, so that no position ever names two events, and a reader notices that events were lost. 8,192 epochs
-// are below 2^53, to which JSON numbers are exact (RFC 8259, section 6).
-const EpochPositions = 1 << 40
+// Behind returns how many events follow a position. Those of earlier epochs that have expired do not count.
+func (f *EventFeed) Behind(after int64) (n int64) {
+	start, last := EpochStart(f.Next), f.Next-1
+	for i := 0; ; i++ {
+		n += max(0, last-max(after, start-1))
+		if after >= start-1 || i == len(f.Ends) {
+			return n
+		}
+		start, last = EpochStart(f.Ends[i]), f.Ends[i]
+	}
+}
+
+// EpochPositions is the number of positions of an epoch. A database that is restored from a backup continues each feed
+// with a new epoch, so that no position ever names two events, and a reader notices that events were lost.
+const EpochPositions = 1 << 26
 
 // EpochStart returns the first position of the epoch of a position.
 func EpochStart(position int64) int64 { return (position-1)/EpochPositions*EpochPositions + 1 }
 
-// Behind returns how many events follow a position.
-func (s *EventSettings) Behind(after int64) (n int64) {
-	start, last := EpochStart(s.Next), s.Next-1
-	for _, end := range append(slices.Clone(s.Ends), 0) {
-		if n += max(0, last-max(after, start-1)); after >= start-1 {
-			break
-		}
-		start, last = EpochStart(end), end
-	}
-	return n
-}
+// RestoredPosition returns the position of the next event of all feeds of a database that is restored at a time: the first
+// of the epoch that has the number of the minute since 1970. Feeds do not reach it by counting, as they would
+// need a million events a second, and a later restore has a higher one, also from the same backup. Until the year 2225, JSON numbers have
+// it exactly (RFC 8259, section 6).
+func RestoredPosition(at time.Time) int64 { return at.Unix()/60*EpochPositions + 1 }
 
 // An ExpiredEventsError reports that the feed does not continue after a position: the next events are no longer
-// stored, by default after MinEventRetention, or the database was restored from a backup without the event at it.
+// stored, by default after MinEventRetention, or no event has the position.
 type ExpiredEventsError struct {
 	After  int64 // the position
 	Oldest int64 // the first position after which the feed continues: continue after Oldest-1
+	Lost   bool  // whether no event has the position: it was lost in a restore, or never existed
 }
 
-// Restored reports whether a restore is the reason.
-func (e *ExpiredEventsError) Restored() bool {
-	return e.After >= e.Oldest || e.After < EpochStart(e.Oldest)-1
-}
-
-// Missing returns how many events are known to have been between both positions.
+// Missing returns how many events are known to have been between both positions: those of the epoch of Oldest.
 func (e *ExpiredEventsError) Missing() int64 {
 	return max(0, e.Oldest-1-max(e.After, EpochStart(e.Oldest)-1))
 }
 
 func (e *ExpiredEventsError) Error() string {
-	if e.Restored() {
-		return fmt.Sprintf("the feed continues after position %d, not after %d: the database was restored", e.Oldest-1, e.After)
+	if e.Lost {
+		return fmt.Sprintf("no event has position %d: continue after %d", e.After, e.Oldest-1)
 	}
 	return fmt.Sprintf("events before position %d have expired", e.Oldest)
 }

@@ -171,8 +171,8 @@ const (
 type headerPace struct {
 	all limit.Pace
 
-	// The connections of a client also share a Pace. Those that send no more than this do not use it, so that they do not
-	// wait for others.
+	// The connections of a client also share a Pace. A connection within few skips it, so it never waits for other
+	// connections.
 	few limit.Pace
 }
 
@@ -182,6 +182,7 @@ const (
 
 	fewHeadersRate  = 128
 	fewHeadersBurst = 4 << 10
+	fewHeadersReset = time.Minute // without large header blocks, after which a connection is within few again
 
 	clientHeadersRate  = 1 << 20
 	clientHeadersBurst = 64 << 10
@@ -198,6 +199,7 @@ func (p *headerPace) spend(n int, wire transport) time.Duration {
 	}
 	wait := p.all.Spend(n)
 	if p.few.Spend(n) > 0 {
+		p.few.Forget(fewHeadersReset)
 		wait = max(wait, wire.Spend(n))
 	}
 	return wait
@@ -211,15 +213,16 @@ func (c *http2Conn) Read(b []byte) (int, error) {
 	}
 	c.parts.Pause()
 	if c.wait > 0 {
-		if paused := c.usage.limits.paused; paused != nil {
-			paused(c.wait)
-		}
+		began := time.Now()
 		timer := time.NewTimer(c.wait)
 		select {
 		case <-timer.C:
 		case <-c.done:
 		}
 		timer.Stop()
+		if paused := c.usage.limits.paused; paused != nil {
+			paused(time.Since(began))
+		}
 		c.wait = 0
 	}
 	if c.read.inHeaders == before {

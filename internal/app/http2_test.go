@@ -182,8 +182,9 @@ func TestHTTP2ConnectionsOfAClientShareWhatHeadersMayTake(t *testing.T) {
 func TestAPauseForHTTP2HeadersIsBoundedAndEndsWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
-		conn := &http2Conn{Conn: server, timeout: time.Hour, wire: newWire(), done: make(chan struct{}), usage: newHTTP2Usage(&http2Limits{}, &net.TCPAddr{}), headers: newHeaderPace()}
-		conn.wire.Spend(100 * clientHeadersRate) // by other connections of the client
+		var paused time.Duration
+		limits := &http2Limits{paused: func(d time.Duration) { paused += d }}
+		conn := &http2Conn{Conn: server, timeout: time.Hour, wire: newWire(), done: make(chan struct{}), usage: newHTTP2Usage(limits, &net.TCPAddr{}), headers: newHeaderPace()}
 		go func() { _, _ = io.WriteString(client, "\xff\xff\xff\x01\x04\x00\x00\x00\x01") }()
 		began, ended := time.Now(), make(chan struct{})
 		go func() {
@@ -191,14 +192,14 @@ func TestAPauseForHTTP2HeadersIsBoundedAndEndsWithTheConnection(t *testing.T) {
 			_, _ = conn.Read(make([]byte, frameHeaderBytes))
 		}()
 		synctest.Wait() // in the pause
-		if conn.wait <= 0 || conn.wait > 5*time.Minute {
-			t.Errorf("the pause is %s", conn.wait)
+		if most := time.Duration(maxFrame) * time.Second / headersRate; conn.wait <= 0 || conn.wait > most {
+			t.Errorf("the pause is %s, at most %s are left to a frame", conn.wait, most)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Millisecond)
 		_ = conn.Close()
 		<-ended
-		if took := time.Since(began); took != time.Second {
-			t.Errorf("the read took %s", took)
+		if took := time.Since(began); took != time.Millisecond || paused != took {
+			t.Errorf("the read took %s, and %s are counted", took, paused)
 		}
 	})
 }

@@ -120,7 +120,7 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 	if err != nil {
 		return l, fmt.Errorf("trusted-proxies: %w", err)
 	}
-	l.bounds = limit.Bounds{All: c.MaxConnections, Client: c.MaxClientConnections, Proxies: networks, TLS: c.TLSCert != "", Pace: limit.NewPace(clientHeadersRate, clientHeadersBurst), Refused: func(ofClient bool) {
+	l.bounds = limit.Bounds{All: c.MaxConnections, Client: c.MaxClientConnections, Proxies: networks, TLS: c.TLSCert != "", Pace: limit.NewPace(clientHeadersRate, clientHeadersBurst), Spent: maxFrame, Refused: func(ofClient bool) {
 		if ofClient {
 			refused(telemetry.ByClientConnections)
 		} else {

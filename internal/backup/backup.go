@@ -193,7 +193,7 @@ func Verify(ctx context.Context, path string, withManifest bool, o Options) (Rep
 
 // Restore verifies a backup as Verify does and copies it to a new database at path, which appears
 // only after the verification. It differs from the backup in one thing: its feeds continue with new positions, see
-// atrium.EpochPositions. A broken audit log is reported but does not prevent the restore. If
+// atrium.RestoredPosition. A broken audit log is reported but does not prevent the restore. If
 // a database, or one of its files, exists at path, Restore returns an error and changes nothing.
 func Restore(ctx context.Context, from, path string, withManifest bool, o Options) (Report, error) {
 	for _, end := range []string{"", "-wal", "-shm", "-journal"} {

@@ -54,7 +54,7 @@ func TestARestoredFeedUsesNoPositionAgain(t *testing.T) {
 	created(t, restored, tenant, "c.example", "d.example")
 	_, err = restored.Events(t.Context(), tenant, 3, 10)
 	expired, ok := errors.AsType[*atrium.ExpiredEventsError](err)
-	if !ok || !expired.Restored() {
+	if !ok || !expired.Lost {
 		t.Fatalf("a reader that has seen an event that was lost gets %v", err)
 	}
 	if got, err := restored.Events(t.Context(), tenant, expired.Oldest-1, 10); err != nil || len(got) != 2 {

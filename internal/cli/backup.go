@@ -156,9 +156,14 @@ command with --finish and without FILE before you start the servers. It does the
 	verify := cmd.Flags().Bool("verify", false, "check the backup without restoring it")
 	noManifest := cmd.Flags().Bool("no-manifest", false,
 		"accept a backup without a manifest, such as one made by sqlite3; no checksum is compared")
-	finish := cmd.Flags().Bool("finish", false, "without FILE: give new positions to the next events of a database that other tools restored")
+	finish := cmd.Flags().Bool("finish", false, "start new event positions in a database that another tool restored; takes no FILE")
 	rate := rateFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+		for _, other := range []string{"verify", "no-manifest", "rate"} {
+			if *finish && cmd.Flags().Changed(other) {
+				return usageError{fmt.Errorf("--%s needs the FILE of a backup, and --finish takes none", other)}
+			}
+		}
 		if *finish == (len(args) == 1) {
 			return usageError{errors.New("pass the FILE of a backup, or --finish for a database that other tools restored")}
 		}

@@ -88,7 +88,10 @@ func (s *session) readFeed() error {
 		s.pending.Lost += lost
 		s.readTo = expired.Oldest - 1
 		s.advance()
-		s.config.Log.Warn("events expired before a webhook reached them", "webhook", s.lease.WebhookID, "events", lost, "restored", expired.Restored())
+		if lost == 0 { // there are none between both positions, or an unknown number before a restore
+			return nil
+		}
+		s.config.Log.Warn("events expired before a webhook reached them", "webhook", s.lease.WebhookID, "events", lost)
 		if s.config.Observe != nil {
 			s.config.Observe.Lost(lost)
 		}

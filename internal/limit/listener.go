@@ -34,6 +34,7 @@ type Bounds struct {
 	Proxies Proxies             // only All applies to these, as they have many clients
 	TLS     bool                // clients speak TLS; those that send many small records are delayed
 	Pace    Pace                // of what the connections of a client spend together
+	Spent   int                 // what a connection spends at most before it waits
 	Refused func(ofClient bool) // is called for each refused connection; nil for none
 }
 
@@ -195,10 +196,15 @@ func (c *conn) OfProxy() bool { return !c.client.IsValid() }
 func (c *conn) Spend(n int) time.Duration {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
-	if shared := c.listener.clients[c.client]; shared != nil {
-		return shared.pace.Spend(n)
+	shared := c.listener.clients[c.client]
+	if shared == nil {
+		return 0
 	}
-	return 0
+	wait := shared.pace.Spend(n)
+	// Connections that have closed wait no longer, so the others must not wait for what they have spent.
+	most := shared.pace.duration(shared.open * c.listener.bounds.Spent)
+	shared.pace.Forget(most)
+	return min(wait, most)
 }
 
 // Received returns how many bytes have been read.

@@ -206,7 +206,7 @@ func BenchmarkClientAddress(b *testing.B) {
 }
 
 func TestTheConnectionsOfAClientShareAPace(t *testing.T) {
-	f := listen(t, limit.Bounds{All: 10, Client: 5, Proxies: limit.Proxies{netip.MustParsePrefix("127.0.0.9/32")}, Pace: limit.NewPace(1, 10)})
+	f := listen(t, limit.Bounds{All: 10, Client: 5, Proxies: limit.Proxies{netip.MustParsePrefix("127.0.0.9/32")}, Pace: limit.NewPace(1, 10), Spent: 60})
 	type spender interface {
 		OfProxy() bool
 		Spend(n int) time.Duration
@@ -225,8 +225,13 @@ func TestTheConnectionsOfAClientShareAPace(t *testing.T) {
 			t.Errorf("spending within the burst (%d) waits %s", i, wait)
 		}
 	}
-	if first.Spend(3600) < 30*time.Minute || second.Spend(1) < 30*time.Minute {
+	if first.Spend(60) < 30*time.Second || second.Spend(1) < 30*time.Second {
 		t.Error("connections of a client do not share a pace")
+	}
+	for range 100 { // as connections do that close while they wait
+		if wait := first.Spend(60); wait > 2*time.Minute {
+			t.Fatalf("two connections wait %s", wait)
+		}
 	}
 	if wait := other.Spend(0); wait > 0 {
 		t.Errorf("another client waits %s", wait)

@@ -23,6 +23,13 @@ func (p *Pace) Spend(n int) time.Duration {
 	return max(0, p.fullAt.Sub(now)-p.duration(p.burst))
 }
 
+// Forget forgets what was spent beyond a wait of most.
+func (p *Pace) Forget(most time.Duration) {
+	if latest := time.Now().Add(p.duration(p.burst) + most); p.fullAt.After(latest) {
+		p.fullAt = latest
+	}
+}
+
 func (p *Pace) duration(n int) time.Duration {
 	return time.Duration(float64(n) / float64(p.rate) * float64(time.Second)) // no product that overflows
 }

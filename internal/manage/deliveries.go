@@ -325,6 +325,10 @@ func (a *API) countSelected(ctx context.Context, r *rest.Request, w atrium.Webho
 				return expiredEvents(err)
 			}
 			for i := range events {
+				if events[i].Position > p.To { // after positions that no event has
+					at = p.To
+					break
+				}
 				if i > 0 && time.Since(began) > checkSlice {
 					break
 				}

@@ -168,7 +168,7 @@ func (a *API) readEvents(ctx context.Context, who auth.Principal, r *rest.Reques
 		if err != nil {
 			return page, err
 		}
-		page.HasMore = feed.Behind(page.ContinueAfter) > 0
+		page.HasMore = page.ContinueAfter < feed.Last
 	}
 	return page, nil
 }
@@ -236,8 +236,8 @@ func expiredEvents(err error) error {
 		return err
 	}
 	why := fmt.Sprintf("The events before position %d have expired.", expired.Oldest)
-	if expired.Restored() {
-		why = fmt.Sprintf("No event continues the feed after position %d: it has lost events if the database was restored from a backup.", expired.After)
+	if expired.Lost {
+		why = fmt.Sprintf("The feed has no event at position %d. If the database was restored from a backup, later events were lost.", expired.After)
 	}
 	return atrium.Errorf(atrium.CodeGone, "%s Continue after %d.", why, expired.Oldest-1).Because(err)
 }

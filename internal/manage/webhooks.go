@@ -51,7 +51,7 @@ type webhookProgress struct {
 }
 
 // newProgress returns the progress of a webhook in a feed.
-func newProgress(w atrium.Webhook, feed atrium.EventSettings) webhookProgress {
+func newProgress(w atrium.Webhook, feed atrium.EventFeed) webhookProgress {
 	return webhookProgress{w.Cursor, feed.Behind(w.Cursor), w.FailingSince, w.Lost, w.FilterFaults}
 }
 
@@ -103,7 +103,7 @@ func (a *API) listWebhooks(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	feed, err := a.Store.EventSettings(ctx, who.TenantID)
+	feed, err := a.Store.EventFeed(ctx, who.TenantID)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -248,7 +248,7 @@ func (a *API) getWebhookStats(ctx context.Context, who auth.Principal, r *rest.R
 	if err != nil {
 		return rest.Response{}, err
 	}
-	feed, err := a.Store.EventSettings(ctx, who.TenantID)
+	feed, err := a.Store.EventFeed(ctx, who.TenantID)
 	if err != nil {
 		return rest.Response{}, err
 	}

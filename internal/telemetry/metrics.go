@@ -86,7 +86,7 @@ func NewMetrics(version string) *Metrics {
 			Name: "atrium_http_accept_errors_total", Help: "Failed attempts to accept a connection.",
 		}),
 		headerWait: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "atrium_http_header_wait_seconds_total", Help: "Time for which HTTP/2 connections had to wait because of large header blocks.",
+			Name: "atrium_http_header_wait_seconds_total", Help: "Time that HTTP/2 connections were paused for large header blocks.",
 		}),
 		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "atrium_job_last_success_timestamp_seconds",
@@ -191,7 +191,7 @@ func (m *Metrics) Refused(by Refusal) { m.refused.WithLabelValues(string(by)).In
 // AcceptFailed counts a failed attempt to accept a connection.
 func (m *Metrics) AcceptFailed() { m.accept.Inc() }
 
-// HeadersPaused counts the time that an HTTP/2 connection has to wait because of large header blocks.
+// HeadersPaused counts the time that an HTTP/2 connection was paused for large header blocks.
 func (m *Metrics) HeadersPaused(d time.Duration) { m.headerWait.Add(d.Seconds()) }
 
 // Batch counts a commit and its entries.

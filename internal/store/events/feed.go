@@ -57,7 +57,7 @@ const (
 // findAfter returns up to limit events after a position.
 func findAfter(tx engine.Tx, tenant atrium.TenantID, after int64, limit int) (found []eventRef, err error) {
 	sql, next := logAt, after+1
-	read, last := int64(-1), after // the last event that is stored up to here, and that after which the next one must follow
+	last := int64(-1) // position of the last event that was read, of those up to after as well; -1 for none
 	for rows := readRows; rows == readRows && len(found) < limit; sql = logAfter {
 		rows = 0
 		err := tx.Query(sql, engine.Args{kernel.IDArg(tenant), next, int64(readRows)}, func(r engine.Row) error {
@@ -71,34 +71,39 @@ func findAfter(tx engine.Tx, tenant atrium.TenantID, after int64, limit int) (fo
 				case e.position <= after:
 				case len(found) == limit:
 					return kernel.ErrPageFull
-				case e.position != last+1 && (read != last || e.position != atrium.EpochStart(e.position)): // the events before it are missing
-					return &atrium.ExpiredEventsError{After: last, Oldest: e.position}
+				case len(found) == 0 && last != after && e.position != after+1: // it does not follow the event at after
+					return &atrium.ExpiredEventsError{After: after, Oldest: e.position, Lost: last >= 0}
 				default:
-					found, last = append(found, e), e.position
+					found = append(found, e)
 				}
-				read = e.position
+				last = e.position
 			}
-			next = all[len(all)-1].position + 1
+			next = last + 1
 			return nil
 		})
 		if err != nil && !errors.Is(err, kernel.ErrPageFull) {
 			return nil, err
 		}
 	}
-	if len(found) > 0 {
+	if len(found) > 0 || last == after {
 		return found, nil
 	}
 	settings, err := findSettings(tx.Query, tenant)
-	switch {
-	case err != nil:
-	case after+1 < settings.Oldest:
-		err = &atrium.ExpiredEventsError{After: after, Oldest: settings.Oldest}
-	case after >= settings.Next:
-		err = &atrium.ExpiredEventsError{After: after, Oldest: settings.Next}
-	case after+1 < atrium.EpochStart(settings.Next) && read != after:
-		err = &atrium.ExpiredEventsError{After: after, Oldest: atrium.EpochStart(settings.Next)}
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	return nil, checkEnd(&settings, after)
+}
+
+// checkEnd returns an error unless the feed, which has no event after a position, continues there.
+func checkEnd(settings *atrium.EventSettings, after int64) error {
+	switch {
+	case after+1 < settings.Oldest:
+		return &atrium.ExpiredEventsError{After: after, Oldest: settings.Oldest}
+	case after >= settings.Next, after+1 < settings.Next && 0 < settings.Last && settings.Last < after:
+		return &atrium.ExpiredEventsError{After: after, Oldest: settings.Next, Lost: true}
+	}
+	return nil
 }
 
 // scanRefs returns the events of a row: its first position, its time and its references.

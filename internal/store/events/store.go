@@ -4,6 +4,7 @@ package events
 
 import (
 	"context"
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
 	"atrium/internal/store/migrations"
+	"atrium/internal/store/register"
 )
 
 // A Store keeps events. It is safe for concurrent use.
@@ -57,33 +59,95 @@ func findSettings(query kernel.QueryFunc, tenant atrium.TenantID) (atrium.EventS
 		return settings, err
 	}
 	settings.Oldest = settings.Next
-	err := query("SELECT first_position FROM event_log WHERE tenant_id = $1 ORDER BY first_position LIMIT 1", args, func(r engine.Row) error {
+	if err := query("SELECT first_position FROM event_log WHERE tenant_id = $1 ORDER BY first_position LIMIT 1", args, func(r engine.Row) error {
 		settings.Oldest = r.Int(0)
 		return nil
-	})
-	for start := atrium.EpochStart(settings.Next); err == nil && start > settings.Oldest; {
-		end := int64(0)
-		err = query("SELECT last_position FROM event_log WHERE tenant_id = $1 AND first_position < $2 ORDER BY first_position DESC LIMIT 1",
-			append(args, start), func(r engine.Row) error {
-				end = r.Int(0)
-				return nil
-			})
-		if end == 0 { // they have expired
-			break
-		}
-		settings.Ends = append(settings.Ends, end)
-		start = atrium.EpochStart(end)
+	}); err != nil {
+		return settings, err
 	}
+	var err error
+	settings.Last, err = lastBefore(query, tenant, settings.Next)
 	return settings, err
 }
 
-// ContinueAfterRestore begins a new epoch of all feeds: see atrium.EpochPositions. Call it once after a restore from a backup.
+// lastBefore returns the position of the last event that is stored before a position, 0 if there is none. The position must be
+// the first one of a row of event_log, or of none.
+func lastBefore(query kernel.QueryFunc, tenant atrium.TenantID, position int64) (last int64, err error) {
+	err = query("SELECT last_position FROM event_log WHERE tenant_id = $1 AND first_position < $2 ORDER BY first_position DESC LIMIT 1",
+		engine.Args{kernel.IDArg(tenant), position}, func(r engine.Row) error {
+			last = r.Int(0)
+			return nil
+		})
+	return last, err
+}
+
+// EventFeed returns the feed of a tenant. It returns NotFound if the tenant does not exist.
+func (s *Store) EventFeed(ctx context.Context, tenant atrium.TenantID) (feed atrium.EventFeed, err error) {
+	err = s.db.Read(ctx, func(tx engine.Tx) error {
+		if err := kernel.RequireTenantIn(tx, tenant); err != nil {
+			return err
+		}
+		feed.Ends = nil
+		if feed.EventSettings, err = findSettings(tx.Query, tenant); err != nil {
+			return err
+		}
+		for start := atrium.EpochStart(feed.Next); start > feed.Oldest; {
+			end, err := lastBefore(tx.Query, tenant, start)
+			if err != nil || end == 0 {
+				return err
+			}
+			feed.Ends = append(feed.Ends, min(end, start-1))
+			start = atrium.EpochStart(min(end, start-1))
+		}
+		return nil
+	})
+	return feed, err
+}
+
+// EventsFollow reports whether there may be events after a position: stored ones, or ones that have expired. next is the position of
+// the next event.
+func EventsFollow(tx engine.Tx, tenant atrium.TenantID, after, next int64) (bool, error) {
+	if after+1 >= next {
+		return false, nil
+	}
+	last, err := lastBefore(tx.Query, tenant, next)
+	return last == 0 || last > after, err
+}
+
+// ContinueAfterRestore continues all feeds with new positions: see atrium.RestoredPosition. Feeds that begin later begin with
+// them. Call it once after a restore from a backup.
 func (s *Store) ContinueAfterRestore(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx engine.Tx) error {
-		_, err := tx.Exec("UPDATE event_feeds SET next_position = ((next_position - 1) / $1 + 1) * $1 + 1",
-			int64(atrium.EpochPositions))
+		used, err := firstPosition(tx.Query)
+		if err != nil {
+			return err
+		}
+		if err := tx.Query("SELECT MAX(next_position) FROM event_feeds", nil, func(r engine.Row) error {
+			if !r.Null(0) {
+				used = max(used, r.Int(0))
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		next := max(atrium.RestoredPosition(s.db.Now()), atrium.EpochStart(used)+atrium.EpochPositions)
+		if _, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+			register.FirstPosition, binary.BigEndian.AppendUint64(nil, uint64(next))); err != nil {
+			return err
+		}
+		_, err = tx.Exec("UPDATE event_feeds SET next_position = $1", next)
 		return err
 	})
+}
+
+// firstPosition returns the position of the first event of a feed that begins now.
+func firstPosition(query kernel.QueryFunc) (first int64, err error) {
+	first = 1
+	err = query("SELECT value FROM settings WHERE name = $1", engine.Args{register.FirstPosition}, func(r engine.Row) error {
+		first = int64(binary.BigEndian.Uint64(r.Bytes(0)))
+		return nil
+	})
+	return first, err
 }
 
 // SetEventSettings enables or disables the events of the tenant of the change, and returns its settings. It
@@ -135,8 +199,12 @@ func setEnabled(tx *kernel.Mutation, enabled bool) error {
 	}
 	tx.RecordDetail("events.enable", string(id), map[string]any{})
 	if head == 0 {
+		first, err := firstPosition(tx.Query)
+		if err != nil {
+			return err
+		}
 		_, err = tx.Exec("INSERT INTO event_feeds (tenant_id, enabled, enabled_at, next_position) VALUES ($1, $2, $3, $4)",
-			kernel.IDArg(id), int64(1), int64(tx.At), int64(1))
+			kernel.IDArg(id), int64(1), int64(tx.At), first)
 		return err
 	}
 	_, err = tx.Exec("UPDATE event_feeds SET enabled = 1, enabled_at = $1 WHERE tenant_id = $2", int64(tx.At), kernel.IDArg(id))

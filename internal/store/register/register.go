@@ -120,14 +120,15 @@ func (t *Table) Compared() bool {
 
 // The names of settings.
 const (
-	CursorKey     = "cursor_key"    // authenticates cursors
-	SignInKey     = "sign_in_key"   // encrypts cookies of sign-ins through an identity provider
-	LatestExport  = "exports_began" // start of the latest export
-	Finished      = "finished"      // the newest migration of the latest release to which an upgrade is finished
-	Clock         = "clock"         // the last reading of the nodes' clocks, and since when they have run steadily
-	UnfinishedAll = "copy"          // marks a database to which a copy of everything is not complete
-	Unfinished    = "copy/"         // before the identifier of a tenant whose copy is not complete
-	SecretKey     = "secret_key/"   // before the ID of a key with which secrets are encrypted
+	CursorKey     = "cursor_key"     // authenticates cursors
+	SignInKey     = "sign_in_key"    // encrypts cookies of sign-ins through an identity provider
+	LatestExport  = "exports_began"  // start of the latest export
+	Finished      = "finished"       // the newest migration of the latest release to which an upgrade is finished
+	FirstPosition = "first_position" // of the first event of a feed that begins; 1 without it
+	Clock         = "clock"          // the last reading of the nodes' clocks, and since when they have run steadily
+	UnfinishedAll = "copy"           // marks a database to which a copy of everything is not complete
+	Unfinished    = "copy/"          // before the identifier of a tenant whose copy is not complete
+	SecretKey     = "secret_key/"    // before the ID of a key with which secrets are encrypted
 )
 
 // Settings says what a copy of everything does with each setting. A copy of one tenant copies
@@ -137,6 +138,7 @@ var Settings = map[string]Copying{
 	SignInKey:     Excluded, // a sign-in in progress can begin again
 	LatestExport:  Excluded,
 	Finished:      Excluded,
+	FirstPosition: Copied,
 	Clock:         Excluded,
 	UnfinishedAll: Excluded,
 }

@@ -129,7 +129,7 @@ func eventsSwitched(t *testing.T, e *env) {
 	check(e.enableEvents(t), nil) // so it is
 	e.record(t, byDomain("acme.example"))
 	e.sequence(t)
-	want.Enabled, want.Next = false, 3
+	want.Enabled, want.Last, want.Next = false, 2, 3
 	check(e.SetEventSettings(t.Context(), e.change(), false, anySettings))
 	check(e.node().EventSettings(t.Context(), e.tenant))
 	want.Enabled, want.EnabledAt = true, pointer(e.clock.instant())

@@ -293,7 +293,11 @@ func (s *Store) IdleWebhook(ctx context.Context, lease Lease) (ended bool, err e
 			return err
 		}
 		replay, err := runningReplay(tx.Query, lease)
-		if err != nil || w.Enabled && (w.Cursor+1 < next || replay != "") {
+		if err != nil {
+			return err
+		}
+		follow, err := s.feed.EventsFollow(tx, lease.TenantID, w.Cursor, next)
+		if err != nil || w.Enabled && (follow || replay != "") {
 			return err
 		}
 		var retry *atrium.Time
