@@ -23,6 +23,7 @@ const countedAtOnce = 50_000
 // slots as processors. One tenant gets half of them; the others are for small requests and
 // other tenants.
 const (
+	mediumReads     = 3                // per processor: reads of more than a few rows that are not heavy work; half of them of one tenant
 	maxHeavyWaiting = 1024             // of one tenant; each also counts as in flight
 	heavyTimeout    = 20 * time.Second // as long as a request waits for storage
 	minPausing      = 4                // requests of one tenant that have begun heavy work and let others use the processor
@@ -155,6 +156,9 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 		}),
 		Heavy: limit.NewGroupedSemaphore(limit.SemaphoreBounds{
 			Slots: runtime.GOMAXPROCS(0), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
+		}, rest.HeavyGroup),
+		MediumReads: limit.NewGroupedSemaphore(limit.SemaphoreBounds{
+			Slots: mediumReads * runtime.GOMAXPROCS(0), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
 		}, rest.HeavyGroup),
 		Pausing: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Slots: tenantsPausing * pausing, Each: pausing, Waiting: maxHeavyWaiting, Timeout: heavyTimeout,

@@ -34,6 +34,24 @@ func TestHeavyRequestsForSitesCountTowardTheProcessorsOfTheirTenant(t *testing.T
 	}
 }
 
+func TestMediumReadsOfATenantLeaveRoomForOthers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	limits, err := newLimits(config.Default(), store.Traits{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // Acquire waits for nothing
+	for _, c := range []struct {
+		key     atrium.TenantID
+		granted bool
+	}{{"a", true}, {"sites of a", true}, {"a", true}, {"sites of a", false}, {"a", false}, {"b", true}} {
+		if err := limits.rest.MediumReads.Acquire(ctx, c.key); (err == nil) != c.granted {
+			t.Errorf("%s: %v", c.key, err)
+		}
+	}
+}
+
 func TestMappingsOfManyTenantsLeaveRoomForOthers(t *testing.T) {
 	limits, err := newLimits(config.Default(), store.Traits{}, nil, nil)
 	if err != nil {

@@ -229,46 +229,86 @@ func (r *Request) EncodeBody(ctx context.Context, size int, encode func() (Encod
 	return encode()
 }
 
-// largeReads remembers the tenants with a large response of a route within largeReadMemory. Their
-// next one is expected to be large, too, and runs as heavy work. The size is known only after the
-// read, so the first large one is not limited, but the following ones are. A largeReads is safe for
-// concurrent use. record does nothing on a nil one.
-type largeReads struct {
-	mu      sync.Mutex
-	tenants map[atrium.TenantID]time.Time // when the last large response was made; guarded by mu; maxLargeReaders at most
-}
+// A readSize is a class of reads by what they cost.
+type readSize int
 
 const (
-	largeRead       = 32 << 10 // bytes; reading and encoding them takes about a quarter of a millisecond
-	rowCostBytes    = 800      // encoding this many bytes takes as long as reading one row
-	largeReadMemory = time.Second
-	maxLargeReaders = 10_000
+	smallRead  readSize = iota // always admitted
+	mediumRead                 // many at a time delay other tenants
+	largeRead                  // heavy work
 )
 
-// expected reports whether the next body of the tenant will probably be large.
-func (l *largeReads) expected(tenant atrium.TenantID) bool {
+const (
+	maxSmallRows = 10       // 32 such reads at a time delay other tenants at most 1.5 times as long as those of one row
+	maxMedium    = 32 << 10 // bytes; reading and encoding them takes about a quarter of a millisecond
+	rowCostBytes = 800      // encoding this many bytes takes as long as reading one row
+)
+
+// recentReads remembers the tenants with a medium or large response of a route within recentReadMemory. Their
+// next one is expected to be of the same size, and waits for its turn. The size is known only after the
+// read, so the first one is not limited, but the following ones are. A recentReads is safe for
+// concurrent use. record does nothing on a nil one.
+type recentReads struct {
+	mu      sync.Mutex
+	tenants map[atrium.TenantID]lastReads // guarded by mu; maxReaders at most
+}
+
+// lastReads has the times of the last medium and of the last large response, zero for none.
+type lastReads struct{ medium, large time.Time }
+
+const (
+	recentReadMemory = time.Second
+	maxReaders       = 10_000
+)
+
+// expected returns the probable size of the next body of the tenant.
+func (l *recentReads) expected(tenant atrium.TenantID) readSize {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last, found := l.tenants[tenant]
-	if found && time.Since(last) > largeReadMemory {
-		delete(l.tenants, tenant)
-		return false
+	switch {
+	case !found:
+		return smallRead
+	case time.Since(last.large) <= recentReadMemory:
+		return largeRead
+	case time.Since(last.medium) <= recentReadMemory:
+		return mediumRead
 	}
-	return found
+	delete(l.tenants, tenant)
+	return smallRead
 }
 
-// record notes the size of a body or what its rows cost, even if the client has it already and it is
+// record notes the size of a body and the number of rows that it was encoded from, even if the client has it already and it is
 // not sent.
-func (l *largeReads) record(tenant atrium.TenantID, size int) {
-	if l == nil || size <= largeRead {
+func (l *recentReads) record(tenant atrium.TenantID, size, rows int) {
+	large := max(size, rowCostBytes*rows) > maxMedium
+	if l == nil || !large && rows <= maxSmallRows {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.tenants == nil || len(l.tenants) >= maxLargeReaders {
-		l.tenants = map[atrium.TenantID]time.Time{}
+	last, found := l.tenants[tenant]
+	if l.tenants == nil || !found && len(l.tenants) >= maxReaders {
+		l.tenants = map[atrium.TenantID]lastReads{}
 	}
-	l.tenants[tenant] = time.Now()
+	if large {
+		last.large = time.Now()
+	} else {
+		last.medium = time.Now()
+	}
+	l.tenants[tenant] = last
+}
+
+// admitRead waits until a read of a size may begin. The caller releases it when the response is encoded.
+func (r *Request) admitRead(ctx context.Context, size readSize) (release func(), err error) {
+	switch size {
+	case largeRead:
+		return r.endHeavy, r.beginHeavy(ctx)
+	case mediumRead:
+		return Admit(ctx, r.writer, r.limits.MediumReads, r.tenant)
+	case smallRead:
+	}
+	return func() {}, nil
 }
 
 // Reserve takes bytes from the quota that the bodies of all requests share. The error's code

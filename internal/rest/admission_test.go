@@ -477,15 +477,15 @@ func TestTenantWithLargeReadsWaitsForHeavyWork(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(*testing.T) {
-		get("GET", "a", largeRead)
+		get("GET", "a", maxMedium)
 		get("GET", "a", 10)
 		get("GET", "a", 10)
-		get("HEAD", "b", largeRead)
+		get("HEAD", "b", maxMedium)
 		get("GET", "b", 10)
-		time.Sleep(largeReadMemory)
+		time.Sleep(recentReadMemory)
 		get("GET", "a", 10)
 		time.Sleep(time.Nanosecond)
-		get("GET", "a", largeRead)
+		get("GET", "a", maxMedium)
 		get("GET", "a", 10)
 		get("GET", "c", -40)
 		get("GET", "c", -41)
@@ -496,6 +496,90 @@ func TestTenantWithLargeReadsWaitsForHeavyWork(t *testing.T) {
 	})
 	if limits.Heavy.Held() != 0 {
 		t.Errorf("%d slots are held at the end", limits.Heavy.Held())
+	}
+}
+
+// A countedBody is a body of a size that is encoded while a number of slots are held.
+type countedBody struct {
+	size  int
+	slots *limit.Semaphore[atrium.TenantID]
+	held  *atomic.Int32 // the maximum
+}
+
+func (b countedBody) MarshalJSON() ([]byte, error) {
+	b.held.Store(max(b.held.Load(), int32(b.slots.Held())))
+	return []byte(`"` + strings.Repeat("x", b.size-2) + `"`), nil
+}
+
+func TestOnlySomeMediumReadsOfATenantAreMadeAtATime(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		size, rows int
+		running    int // of ten reads of the tenant
+	}{
+		{"a small response", 10, maxSmallRows, 10},
+		{"a response of one row", maxMedium, 1, 10},
+		{"a medium response", 10, maxSmallRows + 1, 3},
+		{"an almost large response", maxMedium, maxMedium / rowCostBytes, 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			slots := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 6, Waiting: 10})
+			limits := Limits{MediumReads: slots, Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})}
+			var gate chan struct{}
+			var heldToEncode atomic.Int32
+			running := map[atrium.TenantID]*atomic.Int32{"a": {}, "b": {}}
+			a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: limits}
+			h := a.Handler([]Route{{Method: http.MethodGet, Pattern: "/things", Scope: atrium.ScopeManage, Handle: func(_ context.Context, who auth.Principal, _ *Request) (Response, error) {
+				running[who.TenantID].Add(1)
+				defer running[who.TenantID].Add(-1)
+				if limits.Heavy.Held() != 0 {
+					t.Error("a medium read is heavy work")
+				}
+				<-gate
+				return Response{Body: countedBody{c.size, slots, &heldToEncode}, Rows: c.rows}, nil
+			}}}, nil)
+			var all sync.WaitGroup
+			get := func(tenant string, times int) {
+				for range times {
+					all.Go(func() {
+						r := httptest.NewRequest(http.MethodGet, "/things", nil)
+						r.Header.Set("X-API-Key", tenant)
+						w := httptest.NewRecorder()
+						if h.ServeHTTP(w, r); w.Code != http.StatusOK {
+							t.Errorf("%s: status %d", tenant, w.Code)
+						}
+					})
+				}
+			}
+			expect := func(a, b int) {
+				t.Helper()
+				synctest.Wait()
+				if gotA, gotB := int(running["a"].Load()), int(running["b"].Load()); gotA != a || gotB != b {
+					t.Errorf("%s: %d reads of a tenant run, want %d, and %d of another, want %d", c.name, gotA, a, gotB, b)
+				}
+				close(gate)
+				all.Wait()
+			}
+			gate = make(chan struct{})
+			get("a", 1)
+			get("b", 1)
+			expect(1, 1)
+			gate = make(chan struct{})
+			get("a", 10)
+			synctest.Wait()
+			get("b", 1)
+			expect(c.running, 1)
+			if held := int(heldToEncode.Load()); (held > 0) != (c.running < 10) {
+				t.Errorf("%s: responses are encoded while %d slots are held", c.name, held)
+			}
+			time.Sleep(recentReadMemory + time.Nanosecond)
+			gate = make(chan struct{})
+			get("a", 10)
+			expect(10, 0)
+			if held := slots.Held(); held != 0 {
+				t.Errorf("%s: %d slots are held at the end", c.name, held)
+			}
+		})
 	}
 }
 

@@ -247,7 +247,7 @@ func (a *API) dispatch(pattern string, m methods) http.Handler {
 
 // serve adapts a route to net/http.
 func (a *API) serve(route Route) http.Handler {
-	reads := new(largeReads)
+	reads := new(recentReads)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		held := &memory{quota: a.Limits.Bodies}
 		defer held.release()
@@ -268,7 +268,7 @@ func (a *API) serve(route Route) http.Handler {
 	})
 }
 
-func (a *API) handle(route Route, reads *largeReads, held *memory, w http.ResponseWriter, r *http.Request) (Response, error) {
+func (a *API) handle(route Route, reads *recentReads, held *memory, w http.ResponseWriter, r *http.Request) (Response, error) {
 	ctx := r.Context() //nolint:contextcheck // the request has no other
 	checked := time.Now()
 	who, err := a.authenticate(ctx, w, r)
@@ -335,14 +335,20 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 		}
 		exchange.TenantID = who.TenantID
 	}
-	large := route.Method == http.MethodGet && reads.expected(who.TenantID)
 	request.tenant = who.TenantID
-	if large || route.Heavy {
-		if err := request.beginHeavy(ctx); err != nil {
-			return Response{}, err
-		}
-		defer request.endHeavy()
+	expected := smallRead
+	if route.Method == http.MethodGet {
+		expected = reads.expected(who.TenantID)
 	}
+	admitAs := expected
+	if route.Heavy {
+		admitAs = largeRead
+	}
+	release, err := request.admitRead(ctx, admitAs)
+	if err != nil {
+		return Response{}, err
+	}
+	defer release()
 	response, err := route.Handle(ctx, who, request)
 	if errors.Is(err, atrium.ErrNoTenant) && who.KeyID != "" && !who.Operator { // its key was cached
 		err = auth.Unauthenticated()
@@ -353,7 +359,7 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 	if err == nil && route.Reads != "" {
 		exchange.Read, exchange.Subject = route.Reads, request.PathValue(route.Subject)
 	}
-	if err == nil && large && response.Body != nil {
+	if err == nil && expected != smallRead && response.Body != nil {
 		response.Body, err = Encode(response.Body)
 	}
 	response.limits, response.reader = &request.requestLimits, exchange.TenantID

@@ -52,6 +52,9 @@ type Limits struct {
 	// Held while a request uses more processor time than a small one.
 	Heavy *limit.Semaphore[atrium.TenantID]
 
+	// Held by reads of more than a few rows that are not heavy work, until their responses are encoded.
+	MediumReads *limit.Semaphore[atrium.TenantID]
+
 	// Held by requests that release Heavy for others before they have ended, and keep memory in the meantime.
 	Pausing *limit.Semaphore[atrium.TenantID]
 }

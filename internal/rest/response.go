@@ -69,7 +69,7 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, held *memory
 		return err
 	}
 	reader := response.reader
-	response.reads.record(reader, max(len(body), rowCostBytes*response.Rows))
+	response.reads.record(reader, len(body), response.Rows)
 	switch r.Method {
 	case http.MethodGet:
 		taken, err := a.takeMemory(w, reader, len(body))

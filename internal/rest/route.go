@@ -148,7 +148,7 @@ type Response struct {
 	Search bool
 
 	limits *requestLimits  // of the request, for a Stream
-	reads  *largeReads     // of the route; nil unless the request reads
+	reads  *recentReads    // of the route; nil unless the request reads
 	reader atrium.TenantID // for whom limits count the response
 }
 

@@ -50,7 +50,7 @@ func preflight(w http.ResponseWriter, _ *http.Request) {
 // tenant, and no KeyID without a key. Then the response must be public, or permitted by a token (see
 // UseToken); any other looks like a resource that does not exist.
 func (a *API) handleSite(
-	route Route, reads *largeReads, held *memory, w http.ResponseWriter, r *http.Request,
+	route Route, reads *recentReads, held *memory, w http.ResponseWriter, r *http.Request,
 ) (response Response, err error) {
 	ctx, h, exchange := r.Context(), w.Header(), exchangeOf(w)
 	h[headerAllowOrigin], h[headerExposeHeaders] = anyOrigin, exposed
@@ -81,12 +81,11 @@ func (a *API) handleSite(
 	defer slots.Release(client)
 	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
 	defer cancel()
-	if reads.expected(who.TenantID) {
-		if err := request.beginHeavy(ctx); err != nil {
-			return Response{}, err
-		}
-		defer request.endHeavy()
+	release, err := request.admitRead(ctx, reads.expected(who.TenantID))
+	if err != nil {
+		return Response{}, err
 	}
+	defer release()
 	response, err = route.Handle(ctx, who, request)
 	if request.token && atrium.CodeOf(err) == atrium.CodeRateLimited {
 		exchange.Refused = telemetry.ByAuthFailures
@@ -99,7 +98,7 @@ func (a *API) handleSite(
 	}
 	body, err := Encode(response.Body)
 	response.Body, response.reader = body, held.tenant
-	reads.record(who.TenantID, max(len(body), rowCostBytes*response.Rows)) // of the tenant, not the client: the next one may be another client's
+	reads.record(who.TenantID, len(body), response.Rows) // of the tenant, not the client: the next one may be another client's
 	return response, err
 }
 

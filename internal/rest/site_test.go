@@ -309,6 +309,25 @@ func TestLargeContentIsHeavyWorkForAllVisitors(t *testing.T) {
 	}
 }
 
+func TestMediumContentWaitsForOtherReadsOfItsTenant(t *testing.T) {
+	slots := limit.NewGroupedSemaphore(limit.SemaphoreBounds{Slots: 2}, rest.HeavyGroup)
+	s := newSite(rest.Limits{MediumReads: slots})
+	s.rows = 20
+	if got := s.get(clientA, "site"); got != 200 {
+		t.Fatal(got)
+	}
+	if err := slots.Acquire(t.Context(), s.tenant); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.get(clientA, "site"); got != 503 {
+		t.Errorf("while the tenant has as many reads as it may, its site gets %d", got)
+	}
+	slots.Release(s.tenant)
+	if got := s.get(clientA, "site"); got != 200 || slots.Held() != 0 {
+		t.Errorf("after that, it gets %d, and %d slots are held", got, slots.Held())
+	}
+}
+
 func TestSitesOfATenantOccupyItsProcessors(t *testing.T) {
 	heavy := limit.NewGroupedSemaphore(limit.SemaphoreBounds{Slots: 2}, rest.HeavyGroup)
 	s := newSite(rest.Limits{Heavy: heavy})
