@@ -20,12 +20,14 @@ import (
 const (
 	small = iota
 	withProspects
+	withSomeProspects
 	withPayloads
 	withClaims
 	withActivity
 	accounts
 
 	prospects = 20_000 // of withProspects
+	some      = 39     // prospects of withSomeProspects: almost as many as make a read heavy work
 	payloads  = 64     // of withPayloads, a megabyte each
 	claims    = 64     // of withClaims, each with a domain of half a megabyte
 	entries   = 20_000 // of withActivity
@@ -117,6 +119,12 @@ func (t *tenant) prepare(context.Context) error {
 		for n := range prospects {
 			p := workload.Prospect(n)
 			p["accountIds"] = []string{workload.ID("account", withProspects)}
+			add(p)
+		}
+		for n := range some {
+			p := workload.Prospect(prospects + n)
+			p["accountIds"] = []string{workload.ID("account", withSomeProspects)}
+			p["slug"], p["linkedinProfileUrl"] = text[:200], "https://linkedin.example/"+text[:200]
 			add(p)
 		}
 		for n := range pages {
@@ -273,6 +281,7 @@ func (t *tenant) cases() (all []comparison) {
 		pair("import", lines(plain(megabyte-1000)), lines(jsonshape.Unsorted(megabyte-1000))),
 		pair("import-unknown", lines(plain(megabyte-1000)), t.send(http.MethodPost, "/manage/v0/import", http.StatusBadRequest, jsonshape.Wide(4*megabyte), t.manage, "Content-Type: application/x-ndjson")),
 		pair("account", external("/v0/accounts/"+id("account", small)), external("/v0/accounts/"+id("account", withProspects))),
+		pair("account-medium", external("/v0/accounts/"+id("account", small)), external("/v0/accounts/"+id("account", withSomeProspects))),
 		pair("rename", rename(small), rename(withProspects)),
 		pair("link", link(small), link(withProspects)),
 		pair("detail", t.get(account+id("account", small)), t.get(account+id("account", withProspects))),
