@@ -129,7 +129,15 @@ func (a *API) listEvents(ctx context.Context, who auth.Principal, r *rest.Reques
 		feed, err = a.Store.EventSettings(ctx, who.TenantID)
 		page.Disabled = !feed.Enabled
 	}
-	return rest.Response{Body: page}, err
+	if err != nil {
+		return rest.Response{}, err
+	}
+	size := 0
+	for _, item := range page.Items {
+		size += len(item)
+	}
+	body, err := r.EncodeBody(ctx, size, func() (rest.Encoded, error) { return rest.Encode(page) })
+	return rest.Response{Body: body}, err
 }
 
 // readEvents returns the next events of a query: none if all that were examined have other types.

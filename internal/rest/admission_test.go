@@ -499,6 +499,24 @@ func TestTenantWithLargeReadsWaitsForHeavyWork(t *testing.T) {
 	}
 }
 
+func TestRequestThatMayWaitIsNotHeavyWorkAsAWhole(t *testing.T) {
+	limits := Limits{Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})}
+	a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: limits}
+	h := a.Handler([]Route{{Method: http.MethodGet, Pattern: "/things", Scope: atrium.ScopeManage, Wait: time.Second, Handle: func(context.Context, auth.Principal, *Request) (Response, error) {
+		if held := limits.Heavy.Held(); held != 0 {
+			t.Errorf("%d slots are held while the request may wait", held)
+		}
+		return Response{Body: strings.Repeat("x", maxMedium)}, nil
+	}}}, nil)
+	for range 2 {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/things", nil)
+		r.Header.Set("X-API-Key", "a")
+		if h.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+}
+
 // A countedBody is a body of a size that is encoded while a number of slots are held.
 type countedBody struct {
 	size  int

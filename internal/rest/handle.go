@@ -337,7 +337,7 @@ func (a *API) handle(route Route, reads *recentReads, held *memory, w http.Respo
 	}
 	request.tenant = who.TenantID
 	expected := smallRead
-	if route.Method == http.MethodGet {
+	if route.Method == http.MethodGet && route.Wait == 0 { // a handler that waits acquires what it needs itself
 		expected = reads.expected(who.TenantID)
 	}
 	admitAs := expected
