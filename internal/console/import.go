@@ -383,8 +383,10 @@ func (i *importResult) refuse(err, reading error) error {
 		i.Refused = "The service is busy. Some rows may be stored: import the file again, and skip those that are stored."
 		return nil
 	}
-	detail, _, _ := strings.Cut(e.Detail, " All lines before ")
-	detail = strings.Replace(detail, "Nothing was added.", "Nothing was stored.", 1)
+	detail, _, counted := strings.Cut(e.Detail, " All lines before ")
+	if !counted && !i.Check {
+		detail += " Some rows may be stored."
+	}
 	i.Refused = detail + " Correct the file, and import it again."
 	if fault, ok := errors.AsType[*csvrows.Fault](reading); ok {
 		i.Faults = append(i.Faults, lineFault{Line: int64(fault.Line), Pointer: fault.Member, Detail: fault.Detail})

@@ -37,7 +37,7 @@ var Kinds = []Kind{
 		{"email", "E-mail", false, "", []string{"email", "emailaddress", "mail"}},
 		{memberAccount, "Account, by its domain", false, "", []string{
 			"accountdomain", "companydomain", "companydomainname", "organizationdomain", "accountwebsite", "companywebsite", "organizationwebsite",
-			"accountwebsiteurl", "companywebsiteurl", "accounturl", "companyurl", "account",
+			"accountwebsiteurl", "companywebsiteurl", "accounturl", "companyurl",
 		}},
 		{"domain", "Domain of the person (rarely used)", false, "", []string{"domain", "website", "url"}},
 		{"phoneNumber", "Telephone", false, "", []string{"phonenumber", "phone", "telephone", "tel", "mobile"}},

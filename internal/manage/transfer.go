@@ -74,11 +74,9 @@ func importError(err error, done transfer.Report, check bool) error {
 		case check:
 			return ""
 		case done.Added == 0:
-			return "Nothing was added. "
-		case done.Added == 1:
-			return "1 record was added. "
+			return "Nothing was stored. "
 		}
-		return fmt.Sprintf("%d records were added. ", done.Added)
+		return atrium.Count(done.Added, "record was", "records were") + " stored. "
 	}
 	if line, ok := errors.AsType[*transfer.LineError](err); ok {
 		e := atrium.Errorf(atrium.CodeInvalidRequest, "Line %d was rejected. %s%s", line.Line, added(), resume(line.ResumeFrom))

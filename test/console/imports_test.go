@@ -218,7 +218,7 @@ func TestARefusedImportSaysHowMuchIsStored(t *testing.T) {
 		a := s.upload(of+"/import", fields, file.String()+"caf\xe9.example\n", cookie) // of Excel on Windows
 		stored := strings.Count(s.ask(http.MethodGet, of+"/export.ndjson", nil, cookie).body, `"domain":"org`)
 		for _, want := range []string{
-			fmt.Sprintf("This file has faults. %d records were added. Correct these lines", stored), `<td class="number">902</td>`, "in Excel, save the file as CSV UTF-8", `value="true" checked`,
+			fmt.Sprintf("This file has faults. %d records were stored. Correct these lines", stored), `<td class="number">902</td>`, "in Excel, save the file as CSV UTF-8", `value="true" checked`,
 		} {
 			if !strings.Contains(a.body, want) {
 				t.Errorf("the import lacks %q: %s", want, a.body)
