@@ -36,7 +36,7 @@ func TestHeavyRequestsForSitesCountTowardTheProcessorsOfTheirTenant(t *testing.T
 
 func TestMediumReadsOfATenantLeaveRoomForOthers(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	limits, err := newLimits(config.Default(), store.Traits{}, nil)
+	limits, err := newLimits(config.Default(), store.Traits{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

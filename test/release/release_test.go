@@ -79,7 +79,7 @@ func TestRelease(t *testing.T) {
 			t.Error("two builds of one commit differ")
 		}
 	})
-	t.Run("has the same files when it is built again on another machine", func(t *testing.T) { testSameFiles(t, dist) })
+	t.Run("has the same files when it is built again in another environment", func(t *testing.T) { testSameFiles(t, dist) })
 	t.Run("has the checksums of its files", func(t *testing.T) {
 		sums := string(readFile(t, filepath.Join(dist, "SHA256SUMS")))
 		files, err := os.ReadDir(dist)
