@@ -13,6 +13,7 @@ import (
 // A findPage has the first accounts, prospects and pages that match the search of the header.
 type findPage struct {
 	Words     string
+	Domain    string // the words that accounts are searched with
 	Problem   string // with the words; "" for none
 	Accounts  list[account]
 	Prospects list[prospect]
@@ -66,11 +67,11 @@ func (r *request) pathOf(id string) string {
 // findWords searches accounts, prospects and pages.
 func (r *request) findWords(p *findPage) error {
 	limit := strconv.Itoa(maxFound)
-	words := host(p.Words)
-	if _, domain, ok := strings.Cut(words, "@"); ok { // the account of an e-mail address is that of its domain
-		words = domain
+	p.Domain = host(p.Words)
+	if _, domain, _ := strings.Cut(p.Domain, "@"); domain != "" { // the account of an e-mail address is that of its domain
+		p.Domain = domain
 	}
-	if _, err := r.get(&p.Accounts, "/accounts", url.Values{"q": {words}, "limit": {limit}}); err != nil {
+	if _, err := r.get(&p.Accounts, "/accounts", url.Values{"q": {p.Domain}, "limit": {limit}}); err != nil {
 		return err
 	}
 	if _, err := r.get(&p.Prospects, "/prospects", url.Values{"q": {p.Words}, "limit": {limit}}); err != nil {

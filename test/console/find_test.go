@@ -1,11 +1,13 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"atrium"
+	"atrium/internal/canonical"
 )
 
 // People paste identifiers from logs, tickets and mails.
@@ -42,6 +44,35 @@ func TestTheSearchFindsAccountsProspectsAndPages(t *testing.T) {
 			}
 			if found := strings.Contains(a.body, account) || strings.Contains(a.body, prospect) || strings.Contains(a.body, page); found != strings.HasPrefix(want, "/") {
 				t.Errorf("%q finds something: %v", words, found)
+			}
+		}
+	})
+}
+
+// The link to all accounts that match an e-mail address leads to those that the search has found, and more.
+func TestTheSearchLeadsToAllAccountsThatMatch(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, own := s.signIn(atrium.RoleViewer), "/console/"+string(s.tenants[0])
+		for i := range 11 {
+			d, err := canonical.Draft(s.tenants[0], atrium.Submission{Source: "crm", Payload: []byte("{}"), Claim: atrium.Claim{Domain: fmt.Sprintf("many%d.example", i)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.ID = atrium.NewID[atrium.EntryID]()
+			if outcomes, err := s.store.Append(t.Context(), []*atrium.Draft{d}); err != nil || outcomes[0].Err != nil {
+				t.Fatal(outcomes, err)
+			}
+		}
+		a := s.ask(http.MethodGet, own+"/search?q=someone@many", nil, cookie)
+		link := own + "/accounts?q=many"
+		if !strings.Contains(a.body, `<a href="`+link+`">All accounts that match</a>`) {
+			t.Fatalf("no link to %s:\n%s", link, a.body)
+		}
+		a = s.ask(http.MethodGet, link, nil, cookie)
+		for i := range 11 {
+			if want := fmt.Sprintf(">many%d.example<", i); !strings.Contains(a.body, want) {
+				t.Errorf("%s: %s without %s:\n%s", link, a.Status, want, a.body)
 			}
 		}
 	})
