@@ -42,8 +42,18 @@ type RefusedRequestFilter struct {
 	Route        string
 	KeyID        KeyID
 	RequestID    string
+	SentBy       Sender
 	Since, Until *Time
 }
+
+// A Sender is who sends requests: people with the console, or programs with a key or to a receiver.
+type Sender string
+
+// The senders.
+const (
+	SentByPeople   Sender = "people"
+	SentByPrograms Sender = "programs"
+)
 
 // RefusedRequestCounts are the numbers of refused requests of a tenant by code.
 type RefusedRequestCounts struct {

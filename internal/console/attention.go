@@ -2,60 +2,42 @@ package console
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 
 	"atrium"
 )
 
-// A concern is what needs attention: a sentence, and a link to the page where somebody can do something about it.
+// A concern is something that needs attention. The page shows its text, its time, a full stop, and the link.
 type concern struct {
-	Text         string // without the full stop, and hostile
+	Text         string // a sentence without its full stop, or its beginning before At; hostile
 	At           string // an instant that ends the sentence; "" for none
-	Path, Action string // "" for no link
+	Path, Action string // the link to where somebody can do something about it; "" for none
 	Bad          bool   // something fails already
 }
 
 // What the overview looks at.
 const (
 	maxConcerns = 3     // of one kind, before one sentence is about all of them
-	maxExamined = "100" // webhooks, receivers and refused requests
+	maxExamined = "100" // webhooks and receivers
 )
 
-// An atLeast is a count, or the least that it can be.
-type atLeast struct {
+// A boundedCount is a count that may have ended early.
+type boundedCount struct {
 	count int64
-	more  bool
+	more  bool // there can be more
 }
 
 // Text shows the count.
-func (n atLeast) Text() string {
+func (n boundedCount) Text() string {
 	if n.more {
 		return showCount(n.count) + " or more"
 	}
 	return showCount(n.count)
 }
 
-// countRefused returns how many requests of programs were refused within a day: without those of people among the newest,
-// who have seen what was wrong with their form.
-func (r *request) countRefused(day refusedCounts) (int64, error) {
-	if day.Count == 0 {
-		return 0, nil
-	}
-	var newest list[refused]
-	if _, err := r.get(&newest, "/refused_requests", url.Values{"since": {day.Since}, "limit": {maxExamined}}); err != nil {
-		return 0, err
-	}
-	for i := range newest.Items {
-		if newest.Items[i].UserID != "" {
-			day.Count -= newest.Items[i].Count
-		}
-	}
-	return max(0, day.Count), nil
-}
-
-// concerns returns what needs attention, what fails first.
-func (r *request) concerns(o *overview, ready bool, refused int64) ([]concern, error) {
-	var all []concern
+// concerns returns what needs attention. What fails is first.
+func (r *request) concerns(o *overview, ready bool) (all []concern, err error) {
 	if !ready {
 		c := concern{Text: "The service is not ready; its log has the reason", Bad: true}
 		if r.user.TenantID == "" {
@@ -72,17 +54,27 @@ func (r *request) concerns(o *overview, ready bool, refused int64) ([]concern, e
 		return nil, err
 	}
 	all = append(append(all, webhooks...), quarantine...)
-	if refused > 0 {
-		all = append(all, concern{Text: showCount(refused) + oneOr(refused, " request was", " requests were") + " refused in 24 hours", Path: address(r.path("refused"), url.Values{"since": {o.Refused.Since}}), Action: "See why"})
+	if refused := o.Refused.Count; refused > 0 {
+		all = append(all, concern{Text: showCount(refused) + oneOr(refused, " request was", " requests were") + " refused in 24 hours", Path: r.refusedPath(o), Action: "See why"})
 	}
-	if n := (atLeast{o.Unattributed.Count, o.Unattributed.HasMore}); n.count > 0 {
+	if n := (boundedCount{o.Unattributed.Count, o.Unattributed.HasMore}); n.count > 0 {
 		c := concern{Text: n.Text() + oneOr(n.count, " entry has", " entries have") + " no account", Path: r.path("activity") + "?unattributed=true", Action: "See them"}
 		if r.may(atrium.ScopeManageAccounts) {
 			c.Action = "Move them"
 		}
 		all = append(all, c)
 	}
-	return append(all, r.keyConcerns(o)...), nil
+	all = append(all, r.keyConcerns(o)...)
+	slices.SortStableFunc(all, func(a, b concern) int {
+		switch {
+		case a.Bad == b.Bad:
+			return 0
+		case a.Bad:
+			return -1
+		}
+		return 1
+	})
+	return all, nil
 }
 
 // webhookConcerns returns the webhooks that fail or are disabled.
@@ -111,7 +103,9 @@ func (r *request) webhookConcerns() (all []concern, err error) {
 		all = append(all, c)
 	}
 	if len(all) > maxConcerns {
-		all = []concern{{Text: strconv.Itoa(len(all)) + " webhooks fail or are disabled", Path: r.path("webhooks"), Action: "See them", Bad: true}}
+		count := boundedCount{int64(len(all)), found.HasMore}
+		bad := slices.ContainsFunc(all, func(c concern) bool { return c.Bad })
+		all = []concern{{Text: count.Text() + " webhooks fail or are disabled", Path: r.path("webhooks"), Action: "See them", Bad: bad}}
 	}
 	return all, nil
 }
@@ -125,7 +119,7 @@ func (r *request) quarantineConcerns() (all []concern, err error) {
 	if _, err := r.get(&found, "/receivers", url.Values{"limit": {maxExamined}}); err != nil {
 		return nil, err
 	}
-	total := atLeast{more: found.HasMore}
+	total := boundedCount{more: found.HasMore}
 	for i := range found.Items {
 		v := &found.Items[i]
 		if v.Quarantined == 0 {

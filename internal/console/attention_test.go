@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,26 +11,32 @@ import (
 	"atrium"
 )
 
-// askAttention returns what a user with a role should do, with an API that returns these webhooks and receivers.
+// askAttention returns what needs the attention of a user with a role, with an API that returns these webhooks and receivers. A list
+// whose items begin with + has more items.
 func askAttention(t *testing.T, role atrium.Role, webhooks, receivers string) []concern {
 	t.Helper()
 	c, _, tenant := newLimited(t)
 	c.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/webhooks"):
-			_, _ = io.WriteString(w, `{"items":[`+webhooks+`]}`)
+			writeList(w, webhooks)
 		case strings.HasSuffix(r.URL.Path, "/receivers"):
-			_, _ = io.WriteString(w, `{"items":[`+receivers+`]}`)
+			writeList(w, receivers)
 		default:
 			t.Errorf("%s is called", r.URL)
 		}
 	})
 	r := &request{console: c, tenant: tenant, user: atrium.User{TenantID: tenant, Role: role}, w: httptest.NewRecorder(), http: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)}
-	all, err := r.concerns(&overview{}, true, 0)
+	all, err := r.concerns(&overview{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
+}
+
+func writeList(w io.Writer, items string) {
+	items, more := strings.CutPrefix(items, "+")
+	_, _ = fmt.Fprintf(w, `{"items":[%s],"hasMore":%t}`, items, more)
 }
 
 func TestWebhooksThatSendNothingNeedAttention(t *testing.T) {
@@ -50,8 +57,20 @@ func TestWebhooksThatSendNothingNeedAttention(t *testing.T) {
 	if all := askAttention(t, atrium.RoleAdmin, strings.Join([]string{fails, fails, gone, off}, ","), ""); len(all) != 1 || all[0].Text != "4 webhooks fail or are disabled" {
 		t.Errorf("of many: %+v", all)
 	}
+	if all := askAttention(t, atrium.RoleAdmin, "+"+strings.Join([]string{off, off, off, off}, ","), ""); len(all) != 1 || all[0].Text != "4 or more webhooks fail or are disabled" || all[0].Bad {
+		t.Errorf("of many that an operator has disabled: %+v", all)
+	}
 	if all := askAttention(t, atrium.RoleViewer, fails, ""); len(all) != 0 {
 		t.Errorf("a viewer, who may not see webhooks: %+v", all)
+	}
+}
+
+func TestWhatFailsIsFirst(t *testing.T) {
+	const off = `{"webhookId":"webhook_1","description":"One","enabled":false,"disabledReason":"operator","progress":{}}`
+	const one = `{"receiverId":"receiver_1","name":"GitHub","quarantined":1}`
+	all := askAttention(t, atrium.RoleAdmin, off, one)
+	if len(all) != 2 || !all[0].Bad || all[1].Bad || !strings.Contains(all[0].Text, "GitHub") {
+		t.Errorf("%+v", all)
 	}
 }
 
@@ -62,7 +81,7 @@ func TestDeliveriesInQuarantineNeedAttention(t *testing.T) {
 	if len(all) != 1 || all[0].Text != "1 delivery of the receiver GitHub is in quarantine" || !strings.HasSuffix(all[0].Path, "/receivers/receiver_1") || !all[0].Bad {
 		t.Errorf("%+v", all)
 	}
-	if all := askAttention(t, atrium.RoleAdmin, "", strings.Repeat(one+",", 3)+one); len(all) != 1 || all[0].Text != "4 deliveries are in quarantine" {
+	if all := askAttention(t, atrium.RoleAdmin, "", "+"+strings.Repeat(one+",", 3)+one); len(all) != 1 || all[0].Text != "4 or more deliveries are in quarantine" {
 		t.Errorf("of many: %+v", all)
 	}
 }

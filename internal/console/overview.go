@@ -16,12 +16,13 @@ import (
 // An overview is the home of a tenant.
 type overview struct {
 	Concerns []concern
+	SeesAll  bool // everything that can need attention
 	Figures  []figure
 	Chart    stackedChart
-	Range    string    // of the chart
-	Newest   []account // without that of entries without an account
-	Server   string    // the address for the commands of empty states
-	Refused  refusedCounts
+	Range    string        // of the chart
+	Newest   []account     // without that of entries without an account
+	Server   string        // the address for the commands of empty states
+	Refused  refusedCounts // of programs: people have seen what was wrong with their form
 
 	Unattributed struct {
 		Count   int64 `json:"count"`
@@ -93,7 +94,7 @@ func (f frame) NewestAccounts(accounts []account) template.HTML {
 }
 
 func (c *Console) tenantHome(r *request) error {
-	o := overview{Server: r.server()}
+	o := overview{Server: r.server(), SeesAll: r.may(atrium.ScopeManageEvents) && r.may(atrium.ScopeManageReceivers)}
 	shown := chartRanges[0]
 	for _, candidate := range chartRanges {
 		if string(candidate.name) == r.query("range") {
@@ -109,18 +110,15 @@ func (c *Console) tenantHome(r *request) error {
 		return err
 	}
 	o.Newest = newest(accounts.Items)
-	if _, err := r.get(&o.Refused, "/refused_requests/counts", nil); err != nil {
+	if _, err := r.get(&o.Refused, "/refused_requests/counts", url.Values{"sentBy": {string(atrium.SentByPrograms)}}); err != nil {
 		return err
 	}
-	refused, err := r.countRefused(o.Refused)
-	if err != nil {
-		return err
-	}
+	var err error
 	if o.Chart, err = r.readStackedChart(shown, time.Now()); err != nil {
 		return err
 	}
-	o.Figures = r.figures(&o, refused)
-	if o.Concerns, err = r.concerns(&o, c.Ready(r.http) == nil, refused); err != nil {
+	o.Figures = r.figures(&o)
+	if o.Concerns, err = r.concerns(&o, c.Ready(r.http) == nil); err != nil {
 		return err
 	}
 	return r.show("overview", "overview", "Overview", o)
@@ -135,13 +133,18 @@ type figure struct {
 }
 
 // figures returns the figures of the overview for the range of its chart.
-func (r *request) figures(o *overview, refused int64) []figure {
-	c, without := &o.Chart, o.Unattributed.Count
+func (r *request) figures(o *overview) []figure {
+	c, without, refused := &o.Chart, o.Unattributed.Count, o.Refused.Count
 	return []figure{
 		{Count: c.Total, Title: oneOr(c.Total, "entry ", "entries ") + c.Phrase, Path: address(c.Activity, url.Values{"since": {c.since.Format(time.RFC3339)}})},
 		{Count: without, More: o.Unattributed.HasMore, Title: oneOr(without, "entry", "entries") + " without an account", Path: c.Activity + "?unattributed=true"},
-		{Count: refused, Title: oneOr(refused, "request", "requests") + " refused in 24 hours", Path: address(r.path("refused"), url.Values{"since": {o.Refused.Since}})},
+		{Count: refused, Title: oneOr(refused, "request", "requests") + " refused in 24 hours", Path: r.refusedPath(o)},
 	}
+}
+
+// refusedPath returns the path of the list of the refused requests that the overview counts.
+func (r *request) refusedPath(o *overview) string {
+	return address(r.path("refused"), url.Values{"sentBy": {string(atrium.SentByPrograms)}, "since": {o.Refused.Since}})
 }
 
 // oneOr returns the word for one thing, or for several.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/url"
 	"strconv"
 
 	"atrium"
@@ -61,6 +62,7 @@ type refusedCounts struct {
 
 type refusedPage struct {
 	Code, Route, KeyID, RequestID string
+	SentBy                        string // "programs", "people", or "" for both
 	Status, Since, Until          string // in links only
 	Codes                         []rest.CodeInfo
 	Day                           refusedCounts
@@ -69,22 +71,26 @@ type refusedPage struct {
 
 // Filtered reports whether the page has a filter.
 func (p refusedPage) Filtered() bool {
-	return p.Code+p.Route+p.KeyID+p.RequestID+p.Status+p.Since+p.Until != ""
+	return p.Code+p.Route+p.KeyID+p.RequestID+p.SentBy+p.Status+p.Since+p.Until != ""
 }
 
 // refusedFilters are the parameters of the list of refused requests.
-var refusedFilters = []string{"code", "route", "keyId", "requestId", "status", "since", "until"}
+var refusedFilters = []string{"code", "route", "keyId", "requestId", "sentBy", "status", "since", "until"}
 
 func (c *Console) listRefused(r *request) error {
 	p := refusedPage{
 		Code: r.query("code"), Route: r.query("route"), KeyID: r.query("keyId"), RequestID: r.query("requestId"),
-		Status: r.query("status"), Since: r.query("since"), Until: r.query("until"), Codes: rest.Codes,
+		SentBy: r.query("sentBy"), Status: r.query("status"), Since: r.query("since"), Until: r.query("until"), Codes: rest.Codes,
 	}
 	var err error
 	if p.Requests, err = readList[refused](r, "/refused_requests", refusedFilters...); err != nil {
 		return err
 	}
-	if _, err = r.get(&p.Day, "/refused_requests/counts", nil); err != nil {
+	of := url.Values{}
+	if p.SentBy != "" {
+		of.Set("sentBy", p.SentBy)
+	}
+	if _, err = r.get(&p.Day, "/refused_requests/counts", of); err != nil {
 		return err
 	}
 	return r.show("refused", "refused", "Refused requests", p)

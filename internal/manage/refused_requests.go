@@ -47,11 +47,11 @@ func (a *API) listRefusedRequests(ctx context.Context, who auth.Principal, r *re
 	f := atrium.RefusedRequestFilter{
 		Status: statusParameter(q), Code: atrium.Code(textParameter(q, "code", anyText)), Route: textParameter(q, "route", anyText),
 		KeyID:     atrium.KeyID(textParameter(q, "keyId", checkID[atrium.KeyID])),
-		RequestID: textParameter(q, "requestId", anyText), Since: q.Time("since"), Until: q.Time("until"),
+		RequestID: textParameter(q, "requestId", anyText), SentBy: senderParameter(q), Since: q.Time("since"), Until: q.Time("until"),
 	}
 	binding := []string{
 		string(who.TenantID), "refused requests", strconv.FormatInt(f.Status, 10), string(f.Code), f.Route, string(f.KeyID), f.RequestID,
-		textOf(f.Since), textOf(f.Until),
+		string(f.SentBy), textOf(f.Since), textOf(f.Until),
 	}
 	after := q.Cursor(a.Cursors, binding...)
 	if err := q.Err(); err != nil {
@@ -88,10 +88,11 @@ func (a *API) countRefusedRequests(ctx context.Context, who auth.Principal, r *r
 	if given := q.Time("since"); given != nil {
 		since = *given
 	}
+	sender := senderParameter(q)
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
-	found, err := a.Store.CountRefusedRequests(ctx, who.TenantID, since)
+	found, err := a.Store.CountRefusedRequests(ctx, who.TenantID, sender, since)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -102,6 +103,16 @@ func (a *API) countRefusedRequests(ctx context.Context, who auth.Principal, r *r
 		body.Count += c.Count
 	}
 	return rest.Response{Body: body}, nil
+}
+
+// senderParameter decodes the parameter sentBy. It returns "" if it is absent.
+func senderParameter(q *rest.Query) atrium.Sender {
+	return atrium.Sender(textParameter(q, "sentBy", func(text string) string {
+		if sender := atrium.Sender(text); sender != atrium.SentByPeople && sender != atrium.SentByPrograms {
+			return "must be people or programs"
+		}
+		return ""
+	}))
 }
 
 // statusParameter decodes the parameter status. It returns 0 if it is absent.

@@ -401,8 +401,13 @@ func TestTheOverviewReportsRequestsOfPrograms(t *testing.T) {
 		refuse("", 1)
 		refuse("", 2)
 		a := s.ask(http.MethodGet, own, nil, cookie)
-		if want := `<li>3 requests were refused in 24 hours. <a href="` + own + `/refused?since=`; !strings.Contains(a.body, want) || !strings.Contains(a.body, `class="attention"`) {
+		if want := `<li>3 requests were refused in 24 hours. <a href="` + own + `/refused?sentBy=programs&amp;since=`; !strings.Contains(a.body, want) || !strings.Contains(a.body, `class="attention"`) {
 			t.Errorf("the overview does not have %s:\n%s", want, a.body)
+		}
+		for sender, rows := range map[string]int{"programs": 2, "people": 1, "": 3} {
+			if a := s.ask(http.MethodGet, own+"/refused?sentBy="+sender, nil, cookie); strings.Count(a.body, `<span class="when">`) != rows {
+				t.Errorf("sent by %q: want %d requests:\n%s", sender, rows, a.body)
+			}
 		}
 	})
 }

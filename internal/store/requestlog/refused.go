@@ -98,6 +98,7 @@ func (s *Store) RefusedRequests(ctx context.Context, tenant atrium.TenantID, f a
 	if f.KeyID != "" {
 		q.Add(" AND key_id = ", kernel.IDArg(f.KeyID))
 	}
+	q.SQL.WriteString(sentBy(f.SentBy))
 	if f.Since != nil {
 		q.Add(" AND at >= ", int64(*f.Since))
 	}
@@ -114,8 +115,20 @@ func (s *Store) RefusedRequests(ctx context.Context, tenant atrium.TenantID, f a
 	return refused, more, cmp.Or(err, broken)
 }
 
-// CountRefusedRequests returns the numbers of refused requests of a tenant from a time on, by code.
-func (s *Store) CountRefusedRequests(ctx context.Context, tenant atrium.TenantID, since atrium.Time) (counts atrium.RefusedRequestCounts, err error) {
+// sentBy is the condition of a sender, "" for "".
+func sentBy(sender atrium.Sender) string {
+	switch sender {
+	case atrium.SentByPeople:
+		return " AND user_id IS NOT NULL"
+	case atrium.SentByPrograms:
+		return " AND user_id IS NULL"
+	}
+	return ""
+}
+
+// CountRefusedRequests returns the numbers of refused requests of a tenant from a time on, by code: those of a sender, or all of
+// them with "".
+func (s *Store) CountRefusedRequests(ctx context.Context, tenant atrium.TenantID, sender atrium.Sender, since atrium.Time) (counts atrium.RefusedRequestCounts, err error) {
 	args := engine.Args{kernel.IDArg(tenant)}
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
 		counts = atrium.RefusedRequestCounts{Since: since}
@@ -127,7 +140,7 @@ func (s *Store) CountRefusedRequests(ctx context.Context, tenant atrium.TenantID
 			}); err != nil {
 			return err
 		}
-		return tx.Query("SELECT code, CAST(SUM(count) AS bigint) FROM refused_requests WHERE tenant_id = $1 AND at >= $2 GROUP BY code",
+		return tx.Query("SELECT code, CAST(SUM(count) AS bigint) FROM refused_requests WHERE tenant_id = $1 AND at >= $2"+sentBy(sender)+" GROUP BY code",
 			append(args, int64(counts.Since)), func(r engine.Row) error {
 				counts.Codes = append(counts.Codes, atrium.RefusedRequestCount{Code: atrium.Code(r.Text(0)), Count: r.Int(1)})
 				return nil

@@ -104,6 +104,16 @@ func refusedFiltered(t *testing.T, e *env) {
 			t.Errorf("%s: %+v, want %+v", name, got, b)
 		}
 	}
+	person := e.newRefused(func(f *atrium.RefusedRequest) { f.KeyID, f.UserID = "", "user_00000000000000000000000001" })
+	receiver := e.newRefused(func(f *atrium.RefusedRequest) { f.KeyID = "" })
+	e.storeRefused(t, person, receiver)
+	for sender, want := range map[atrium.Sender][]atrium.RefusedRequest{
+		atrium.SentByPeople: {person}, atrium.SentByPrograms: {receiver, b, a}, "": {receiver, person, b, a},
+	} {
+		if got := e.allRefused(t, atrium.RefusedRequestFilter{SentBy: sender}, 2); !reflect.DeepEqual(got, want) {
+			t.Errorf("sent by %q are %+v, want %+v", sender, got, want)
+		}
+	}
 	if got := e.allRefused(t, atrium.RefusedRequestFilter{Until: &b.At}, 100); !reflect.DeepEqual(got, []atrium.RefusedRequest{a}) {
 		t.Errorf("until: %+v, want %+v", got, a)
 	}
@@ -169,7 +179,7 @@ func refusedWithoutTenant(t *testing.T, e *env) {
 func refusedCounted(t *testing.T, e *env) {
 	count := func(since atrium.Time) atrium.RefusedRequestCounts {
 		t.Helper()
-		counts, err := e.CountRefusedRequests(t.Context(), e.tenant, since)
+		counts, err := e.CountRefusedRequests(t.Context(), e.tenant, "", since)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,6 +195,23 @@ func refusedCounted(t *testing.T, e *env) {
 	if got := count(begin); !reflect.DeepEqual(got, want) {
 		t.Errorf("counted %+v, want %+v", got, want)
 	}
+	person := e.newRefused(func(f *atrium.RefusedRequest) { f.KeyID, f.UserID, f.Count = "", "user_00000000000000000000000001", 3 })
+	e.storeRefused(t, person)
+	of := func(notFound, invalid int64) (counts []atrium.RefusedRequestCount) {
+		if notFound > 0 {
+			counts = append(counts, atrium.RefusedRequestCount{Code: atrium.CodeNotFound, Count: notFound})
+		}
+		return append(counts, atrium.RefusedRequestCount{Code: atrium.CodeInvalidRequest, Count: invalid})
+	}
+	for sender, want := range map[atrium.Sender][]atrium.RefusedRequestCount{
+		atrium.SentByPeople: of(0, 3), atrium.SentByPrograms: of(80, 2), "": of(80, 5),
+	} {
+		counts, err := e.CountRefusedRequests(t.Context(), e.tenant, sender, begin)
+		if err != nil || counts.Since != begin || !reflect.DeepEqual(counts.Codes, want) {
+			t.Errorf("sent by %q: %+v, %v", sender, counts, err)
+		}
+	}
+	e.storeRefused(t, e.newRefused(notFound))
 	last := e.clock.instant()
 	want = atrium.RefusedRequestCounts{Since: last, Codes: []atrium.RefusedRequestCount{{Code: atrium.CodeNotFound, Count: 40}}}
 	if got := count(last); !reflect.DeepEqual(got, want) {
