@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -218,7 +219,7 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 		switch text := l.texts[i]; {
 		case (f.Member == "domain" && f.Required || f.Member == memberAccount) && len(text) > 0 && !isDomain(text):
 			return &Fault{line, f.Member, "is not a domain, such as example.com"}
-		case f.Member == "email" && len(text) > 0 && (len(text) > maxPersonal || !atrium.IsEmail(string(text))):
+		case f.Member == memberEmail && len(text) > 0 && (len(text) > maxPersonal || !atrium.IsEmail(string(text))):
 			return &Fault{line, f.Member, "is not an e-mail address, such as jane@example.com"}
 		case len(text) > 0:
 			var err error
@@ -233,7 +234,7 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 		if len(l.texts[name]) == 0 {
 			l.Nameless++
 		}
-		out = append(out, `,"prospectId":"`+prospectID(l.kind.Fields, l.texts)+`"`...)
+		out = append(out, `,"prospectId":"`+l.prospectID()+`"`...)
 	}
 	out = append(out, "}\n"...)
 	l.buffer, l.rest = out, out
@@ -244,6 +245,7 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 // memberName is the member that parts are joined into. memberAccount is a link, so it does not make another prospect.
 const (
 	memberAccount   = "accountDomain"
+	memberEmail     = "email"
 	memberName      = "name"
 	memberFirstName = "firstName"
 	memberLastName  = "lastName"
@@ -276,14 +278,18 @@ func (l *Lines) joinParts(name int) bool {
 }
 
 // prospectID returns the identifier of a row that is a prospect, by which it is recognized when it is imported
-// again.
-func prospectID(fields []Field, texts [][]byte) string {
+// again: that of its e-mail address, or of all its values if it has none.
+func (l *Lines) prospectID() string {
 	hash := sha256.New()
-	for i, text := range texts {
-		if fields[i].partOf != "" || fields[i].Member == memberAccount {
-			continue
+	i := slices.IndexFunc(l.kind.Fields, func(f Field) bool { return f.Member == memberEmail })
+	if email := l.texts[i]; len(email) > 0 {
+		fmt.Fprintf(hash, "email %s", bytes.ToLower(email))
+	} else {
+		for i, f := range l.kind.Fields {
+			if f.partOf == "" && f.Member != memberAccount {
+				fmt.Fprintf(hash, "%d %s", len(l.texts[i]), l.texts[i])
+			}
 		}
-		fmt.Fprintf(hash, "%d %s", len(text), text)
 	}
 	return "prospect_" + identifiers.EncodeToString(hash.Sum(nil))[:26]
 }

@@ -34,7 +34,7 @@ var Kinds = []Kind{
 		{"name", "Name", false, "", []string{"name", "fullname", "contact", "contactname", "person"}},
 		{memberFirstName, "First name", false, "name", []string{"firstname", "first", "givenname", "forename", "vorname", "prénom", "prenom"}},
 		{memberLastName, "Last name", false, "name", []string{"lastname", "last", "surname", "familyname", "nachname", "familienname"}},
-		{"email", "E-mail", false, "", []string{"email", "emailaddress", "mail"}},
+		{memberEmail, "E-mail", false, "", []string{"email", "emailaddress", "mail"}},
 		{memberAccount, "Account, by its domain", false, "", []string{
 			"accountdomain", "companydomain", "companydomainname", "organizationdomain", "accountwebsite", "companywebsite", "organizationwebsite",
 			"accountwebsiteurl", "companywebsiteurl", "accounturl", "companyurl",

@@ -77,8 +77,12 @@ func TestThePersonsOfATableNameTheirAccounts(t *testing.T) {
 	if want := (Fault{4, "accountDomain", "is not a domain, such as example.com"}); len(faults) != 1 || faults[0] != want {
 		t.Errorf("the faults are %v", faults)
 	}
-	// The link makes no other person.
+}
+
+// A person is recognized when a later table has them again.
+func TestAPersonIsRecognizedByTheirEmailAddress(t *testing.T) {
 	id := func(table string) string {
+		t.Helper()
 		out, _, err := convert(table, "prospects")
 		if err != nil {
 			t.Fatal(err)
@@ -86,8 +90,19 @@ func TestThePersonsOfATableNameTheirAccounts(t *testing.T) {
 		_, id, _ := strings.Cut(out, `"prospectId":`)
 		return id
 	}
-	if a, b := id("email\na@b.example\n"), id("email,account domain\na@b.example,c.example\n"); a != b {
-		t.Errorf("the identifiers are %s and %s", a, b)
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"email\na@b.example\n", "name,email,phone,account domain\nA,A@B.example,1,c.example\n", true},
+		{"email\na@b.example\n", "email\na@c.example\n", false},
+		{"name,phone\nA,1\n", "phone,name,account domain\n1,A,c.example\n", true},
+		{"name,phone\nA,1\n", "name,phone\nA,2\n", false},
+		{"name,phone\nA,1\n", "name,phone,email\nA,1,a@b.example\n", false},
+	} {
+		if a, b := id(c.a), id(c.b); (a == b) != c.same {
+			t.Errorf("%q and %q: the identifiers are %s and %s", c.a, c.b, a, b)
+		}
 	}
 }
 
