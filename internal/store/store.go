@@ -132,7 +132,7 @@ func New(db engine.DB, now func() time.Time) *Store {
 	s.countStore = counts.New(k, due)
 	s.requestStore = requestlog.New(k)
 	s.receiverStore = receivers.New(k, s.AppendIn)
-	s.webhookStore = webhooks.New(k, webhooks.Feed{Enable: events.Enable, LockHead: events.LockHead, EventsFollow: events.EventsFollow})
+	s.webhookStore = webhooks.New(k, webhooks.Feed{Enable: events.Enable, LockHead: events.LockHead, AnyAfter: events.AnyAfter})
 	s.eventStore = events.New(k, s.Wake)
 	return s
 }

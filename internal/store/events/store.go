@@ -104,9 +104,9 @@ func (s *Store) EventFeed(ctx context.Context, tenant atrium.TenantID) (feed atr
 	return feed, err
 }
 
-// EventsFollow reports whether there may be events after a position: stored ones, or ones that have expired. next is the position of
+// AnyAfter reports whether there may be events after a position: stored ones, or ones that have expired. next is the position of
 // the next event.
-func EventsFollow(tx engine.Tx, tenant atrium.TenantID, after, next int64) (bool, error) {
+func AnyAfter(tx engine.Tx, tenant atrium.TenantID, after, next int64) (bool, error) {
 	if after+1 >= next {
 		return false, nil
 	}

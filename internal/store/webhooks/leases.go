@@ -296,8 +296,8 @@ func (s *Store) IdleWebhook(ctx context.Context, lease Lease) (ended bool, err e
 		if err != nil {
 			return err
 		}
-		follow, err := s.feed.EventsFollow(tx, lease.TenantID, w.Cursor, next)
-		if err != nil || w.Enabled && (follow || replay != "") {
+		more, err := s.feed.AnyAfter(tx, lease.TenantID, w.Cursor, next)
+		if err != nil || w.Enabled && (more || replay != "") {
 			return err
 		}
 		var retry *atrium.Time

@@ -45,8 +45,8 @@ type Feed struct {
 	// LockHead locks the head of a feed and returns the position of the next event.
 	LockHead func(tx engine.Tx, tenant atrium.TenantID) (next int64, err error)
 
-	// EventsFollow reports whether there may be events after a position, before that of the next event.
-	EventsFollow func(tx engine.Tx, tenant atrium.TenantID, after, next int64) (bool, error)
+	// AnyAfter reports whether there may be events after a position, before that of the next event.
+	AnyAfter func(tx engine.Tx, tenant atrium.TenantID, after, next int64) (bool, error)
 }
 
 // New returns a Store on a database.
