@@ -119,34 +119,39 @@ func (a *API) listEvents(ctx context.Context, who auth.Principal, r *rest.Reques
 		}
 		e.after = feed.Oldest - 1
 	}
-	page, err := a.readEvents(ctx, who, r, e)
-	if err == nil && len(page.Items) == 0 && e.wait > 0 {
+	page, body, err := a.readEvents(ctx, who, r, e)
+	if err == nil && body == nil && e.wait > 0 {
 		e.after = page.ContinueAfter
-		page, err = a.waitForEvents(ctx, who, r, e)
+		page, body, err = a.waitForEvents(ctx, who, r, e)
 	}
-	if err == nil && len(page.Items) == 0 && !page.HasMore {
-		var feed atrium.EventSettings
-		feed, err = a.Store.EventSettings(ctx, who.TenantID)
+	switch {
+	case err != nil:
+		return rest.Response{}, err
+	case body != nil:
+		return rest.Response{Body: body}, nil
+	case !page.HasMore:
+		feed, err := a.Store.EventSettings(ctx, who.TenantID)
+		if err != nil {
+			return rest.Response{}, err
+		}
 		page.Disabled = !feed.Enabled
 	}
-	if err != nil {
-		return rest.Response{}, err
-	}
-	size := 0
-	for _, item := range page.Items {
-		size += len(item)
-	}
-	body, err := r.EncodeBody(ctx, size, func() (rest.Encoded, error) { return rest.Encode(page) })
-	return rest.Response{Body: body}, err
+	return rest.Response{Body: page}, nil
 }
 
-// readEvents returns the next events of a query: none if all that were examined have other types.
-func (a *API) readEvents(ctx context.Context, who auth.Principal, r *rest.Request, e eventQuery) (page eventPage, err error) {
-	release, err := r.AcquireHeavy(ctx)
-	if err != nil {
-		return page, err
-	}
-	defer release()
+// readEvents returns the next events of a query, and the body of the response; no events and no body if all that were
+// examined have other types. Both are one piece of heavy work, so that few pages at a time are in memory before they are encoded.
+func (a *API) readEvents(ctx context.Context, who auth.Principal, r *rest.Request, e eventQuery) (page eventPage, body rest.Encoded, err error) {
+	err = r.Heavily(ctx, func() error {
+		if page, err = a.nextEvents(ctx, who, e); err == nil && len(page.Items) > 0 {
+			body, err = rest.Encode(page)
+		}
+		return err
+	})
+	return page, body, err
+}
+
+func (a *API) nextEvents(ctx context.Context, who auth.Principal, e eventQuery) (page eventPage, err error) {
 	page = eventPage{Items: []jsontext.Value{}, ContinueAfter: e.after, Limit: e.limit}
 	count := e.limit
 	if len(e.types) > 0 {
@@ -182,9 +187,9 @@ func (a *API) readEvents(ctx context.Context, who auth.Principal, r *rest.Reques
 }
 
 // waitForEvents waits for an event of a query, and returns an empty page if there is none in time.
-func (a *API) waitForEvents(ctx context.Context, who auth.Principal, r *rest.Request, e eventQuery) (page eventPage, err error) {
+func (a *API) waitForEvents(ctx context.Context, who auth.Principal, r *rest.Request, e eventQuery) (page eventPage, body rest.Encoded, err error) {
 	if err := a.Waits.Acquire(ctx, who.TenantID); err != nil {
-		return page, atrium.Unavailable(err)
+		return page, nil, atrium.Unavailable(err)
 	}
 	defer a.Waits.Release(who.TenantID)
 	ctx, cancel := r.UntilClosed(ctx)
@@ -193,14 +198,14 @@ func (a *API) waitForEvents(ctx context.Context, who auth.Principal, r *rest.Req
 	defer deadline.Stop()
 	for {
 		changed := a.Store.EventsChanged(who.TenantID)
-		if page, err = a.readEvents(ctx, who, r, e); err != nil || len(page.Items) > 0 {
-			return page, err
+		if page, body, err = a.readEvents(ctx, who, r, e); err != nil || body != nil {
+			return page, body, err
 		}
 		if e.after = page.ContinueAfter; page.HasMore {
 			changed = alreadyChanged
 		}
 		if err := a.waitForChange(ctx, r, changed, deadline); err != nil {
-			return page, nil
+			return page, nil, nil
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestARefusedWaitForEventsIsNoFaultOfTheServer(t *testing.T) {
 	if err := a.Waits.Acquire(t.Context(), who.TenantID); err != nil {
 		t.Fatal(err)
 	}
-	_, err := a.waitForEvents(t.Context(), who, nil, eventQuery{wait: time.Second})
+	_, _, err := a.waitForEvents(t.Context(), who, nil, eventQuery{wait: time.Second})
 	if !errors.Is(err, limit.ErrBusy) || atrium.CodeOf(err) != atrium.CodeUnavailable {
 		t.Error(err)
 	}
