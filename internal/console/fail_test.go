@@ -40,3 +40,24 @@ func TestTheLogHasTheCauseOfAFailure(t *testing.T) {
 		})
 	}
 }
+
+// A tenant whose users ask for too many pages gets one that costs nothing, also instead of the page of an error.
+func TestErrorsOfATenantWithTooManyPagesCostNothing(t *testing.T) {
+	console, ask, tenant := newLimited(t)
+	console.API = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s is called", r.URL) })
+	if err := console.Pages.Acquire(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"", "/accounts", "/nothing", "/accounts?q=%FF"} {
+		if status := ask(http.MethodGet, prefix+"/"+string(tenant)+path, nil); status != http.StatusServiceUnavailable {
+			t.Errorf("%s: status %d", path, status)
+		}
+	}
+	console.Pages.Release(tenant)
+	if status := ask(http.MethodGet, prefix+"/"+string(tenant)+"/nothing", nil); status != http.StatusNotFound {
+		t.Errorf("afterwards: status %d", status)
+	}
+	if held := console.Pages.Held(); held != 0 {
+		t.Errorf("%d slots are held", held)
+	}
+}

@@ -355,25 +355,54 @@ type failure struct {
 	Title, Detail, RequestID string
 	Faults                   []atrium.Fault
 	Kept                     string // what was changed nevertheless; "" for nothing
+	Busy                     bool   // so it is unknown who is signed in
 }
 
-// fail shows an error as a page of the tenant.
+// fail shows an error as a page of the tenant. That costs as much as any page, so if the tenant makes too many, it shows the page for
+// that, which costs nothing.
 func (r *request) fail(err error) {
+	if errors.Is(err, errPages) {
+		sendBusy(r.w)
+		return
+	}
 	if atrium.CodeOf(err) == atrium.CodeInternal {
 		r.console.Log.ErrorContext(r.http.Context(), "a page of the console failed", "requestId", rest.ExchangeOf(r.w).RequestID, "error", err)
 	}
 	if r.tenant == "" {
 		r.tenant = r.user.TenantID // a page about no tenant, or about another one: show the user's own navigation
 	}
+	release, busy := r.admitPage()
+	if busy != nil {
+		sendBusy(r.w)
+		return
+	}
 	f := r.frame("Error")
 	if err := r.nameTenant(&f); err != nil {
 		f.Tenant = tenant{} // no navigation
 	}
-	showError(r.w, f, err)
+	status, page := errorPage(r.w, f, err)
+	release() // before the browser reads
+	send(r.w, status, page)
+}
+
+// busyPage is the page for users of a tenant that makes too many pages. It is the same for everyone.
+var busyPage = sync.OnceValue(func() []byte {
+	return makeErrorPage(frame{}, failure{Title: "Try again", Detail: "The service is busy. Look whether what you have changed was done, and try again.", Busy: true})
+})
+
+func sendBusy(w http.ResponseWriter) {
+	rest.SetRetryAfter(w.Header(), &atrium.Error{Code: atrium.CodeUnavailable})
+	send(w, http.StatusServiceUnavailable, busyPage())
 }
 
 // showError shows an error as a page.
 func showError(w http.ResponseWriter, f frame, err error) {
+	status, page := errorPage(w, f, err)
+	send(w, status, page)
+}
+
+// errorPage returns the page of an error, and sets the header Retry-After.
+func errorPage(w http.ResponseWriter, f frame, err error) (status int, page []byte) {
 	code := cmp.Or(atrium.CodeOf(err), atrium.CodeInternal)
 	info := rest.Info(code)
 	shown := failure{Title: info.Title, RequestID: rest.ExchangeOf(w).RequestID}
@@ -397,8 +426,14 @@ func showError(w http.ResponseWriter, f frame, err error) {
 	case atrium.CodeInternal:
 		shown.Title, shown.Detail = "Something failed", "This is a fault of the service. Its log has the details, with this request ID."
 	}
+	return info.Status, makeErrorPage(f, shown)
+}
+
+func makeErrorPage(f frame, shown failure) []byte {
 	f.Title, f.Content = shown.Title, shown
-	_ = render(w, info.Status, "error", f) // the template has no dependencies that can fail
+	var page bytes.Buffer
+	_ = execute(&page, "error", f) // the template has no dependencies that can fail
+	return page.Bytes()
 }
 
 // showTime shows an instant of the API, which a script changes to the zone of the browser.

@@ -164,12 +164,24 @@ func (r *request) serve(handle page, most int64) error {
 		}
 		defer release()
 	}
-	release, err := rest.Admit(r.http.Context(), r.w, r.console.Pages, r.user.TenantID)
+	release, err := r.admitPage()
 	if err != nil {
 		return err
 	}
 	defer release()
 	return r.open(handle)
+}
+
+// errPages is the error of a page that is not made, because its tenant makes too many.
+var errPages = errors.New("too many pages of the tenant")
+
+// admitPage waits until the tenant of the user may make a page.
+func (r *request) admitPage() (release func(), err error) {
+	release, err = rest.Admit(r.http.Context(), r.w, r.console.Pages, r.user.TenantID)
+	if err != nil {
+		return nil, errors.Join(errPages, err)
+	}
+	return release, nil
 }
 
 // readForm reads the form, of at most the given bytes. Call release when the form is no longer needed.
