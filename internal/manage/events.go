@@ -108,7 +108,10 @@ func (a *API) listEvents(ctx context.Context, who auth.Principal, r *rest.Reques
 	var err error
 	switch {
 	case e.since != nil:
-		if e.after, err = a.Store.FirstEventSince(ctx, who.TenantID, *e.since); err != nil {
+		if err := r.Heavily(ctx, func() error { // a search over all events
+			e.after, err = a.Store.FirstEventSince(ctx, who.TenantID, *e.since)
+			return err
+		}); err != nil {
 			return rest.Response{}, err
 		}
 		e.after--

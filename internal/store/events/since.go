@@ -16,6 +16,9 @@ const maxDisorder = engine.MaxWriteTime + time.Minute
 // The last row up to a position has the event at the position, if it is stored.
 const rowAt = "SELECT first_position, at FROM event_log WHERE tenant_id = $1 AND first_position <= $2 ORDER BY first_position DESC LIMIT 1"
 
+// rowAfter is the first row after a position.
+const rowAfter = "SELECT first_position FROM event_log WHERE tenant_id = $1 AND first_position > $2 ORDER BY first_position LIMIT 1"
+
 // FirstEventSince returns a position to start reading from to get every stored event since the given time, or the position of the
 // next event if there is none. Up to two minutes of earlier events may follow, because transactions overlap and clocks differ. It
 // returns NotFound if the tenant does not exist.
@@ -41,8 +44,19 @@ func (s *Store) FirstEventSince(ctx context.Context, tenant atrium.TenantID, sin
 			}
 			if at >= since {
 				high = max(first, low)
-			} else {
-				low = middle + 1
+				continue
+			}
+			low = middle + 1
+			if atrium.EpochStart(first) == atrium.EpochStart(middle) {
+				continue
+			}
+			// No event follows the row in its epoch. The positions up to the next one are many.
+			low = high
+			if err := tx.Query(rowAfter, engine.Args{kernel.IDArg(tenant), middle}, func(r engine.Row) error {
+				low = min(high, r.Int(0))
+				return nil
+			}); err != nil {
+				return err
 			}
 		}
 		position = low
