@@ -9,6 +9,10 @@
 // reported. Its account is determined once, when it is recorded, and it keeps
 // the sender's [Claim].
 //
+// A [Receiver] turns the webhooks of other systems into entries. An [Event]
+// reports a change to a tenant's data, and a [Webhook] sends events to an
+// endpoint: each one is a [Delivery].
+//
 // A [Page] is a document of a [Brand]. It has audiences, and each [Audience]
 // has a history of immutable [Version] values.
 //

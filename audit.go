@@ -85,8 +85,8 @@ const (
 // saltLen is the length of Salt in bytes.
 const saltLen = 16
 
-// Seal appends the row to the chain of the tenant, after the row with the hash previous,
-// which is nil for the first row. The seal has the newest version.
+// Seal sets Salt, DetailHash and Hash, which link the row to the chain of the tenant after the
+// row with the hash previous, nil for the first row. The seal has the newest version.
 func (r *AuditRow) Seal(tenant TenantID, previous []byte) {
 	r.Salt = make([]byte, saltLen)
 	_, _ = rand.Read(r.Salt) // never fails: crypto/rand ends the process instead

@@ -5,8 +5,8 @@ import "slices"
 // An ErasureRule selects what an erasure erases. It contains personal data: it is stored only while the
 // erasure runs.
 //
-// An entry is selected if it matches all fields but ProspectEmail, of which one must be set. A prospect
-// is selected if it has the e-mail address. A delivery in quarantine is not an entry yet: it is selected if the
+// An entry is selected if at least one field other than ProspectEmail is set and it matches all of those. A
+// prospect is selected if it has the e-mail address. A delivery in quarantine is not an entry yet: it is selected if the
 // rule has only Text and TextContains, and its body, its query or a header matches them (HasTextsOnly).
 type ErasureRule struct {
 	MoveRule                // Given is not used

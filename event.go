@@ -78,12 +78,12 @@ var eventsOfActions = map[string]EventType{
 	ActionWebhookTest:      EventWebhookTest,
 }
 
-// An Event is something that happened to the data of a tenant. Events are ordered by Position. Their contents
-// never change, except that they are erased.
+// An Event reports a change to the data of a tenant. Events are ordered by Position. Their contents
+// never change, except that they can be erased.
 type Event struct {
 	ID        EventID // derived from what it is about: see EventKey
 	TenantID  TenantID
-	Position  int64 // in the feed of the tenant: 1 for the first event, then consecutive
+	Position  int64 // in the feed of the tenant: from 1, consecutive within an epoch (EpochPositions)
 	Type      EventType
 	At        Time      // when it happened; not in the order of positions
 	AccountID AccountID // that it is about, at that time; "" for none
@@ -98,7 +98,7 @@ type Event struct {
 	Erased bool
 }
 
-// A CreatedAccount is an account as an append has created it.
+// A CreatedAccount is an account as an append created it.
 type CreatedAccount struct {
 	Domain string // canonical
 	Name   string // "" if it had none
@@ -135,8 +135,8 @@ type EventSettings struct {
 	Enabled   bool
 	EnabledAt *Time // when it was last enabled; nil if it never was
 
-	// The feed has the events from position Oldest to Next-1, except for positions that no event has got after a
-	// restore: see RestoredPosition. It has none if both are equal. A reader that begins with the oldest one reads
+	// The feed has the events from position Oldest to Next-1, except for the positions that a restore has skipped:
+	// see RestoredPosition. It has none if both are equal. A reader that begins with the oldest one reads
 	// after Oldest-1. Last is the newest one, 0 if there is none.
 	Oldest, Last, Next int64
 }
@@ -169,9 +169,9 @@ const EpochPositions = 1 << 26
 func EpochStart(position int64) int64 { return (position-1)/EpochPositions*EpochPositions + 1 }
 
 // RestoredPosition returns the position of the next event of all feeds of a database that is restored at a time: the first
-// of the epoch that has the number of the minute since 1970. Feeds do not reach it by counting, as they would
-// need a million events a second, and a later restore has a higher one, also from the same backup. Until the year 2225, JSON numbers have
-// it exactly (RFC 8259, section 6).
+// of the epoch whose number is that of the minute since 1970. Feeds do not reach it by counting, as they would
+// need a million events a second, and a later restore has a higher one, also from the same backup. Until the year 2225, JSON numbers
+// represent it exactly (RFC 8259, section 6).
 func RestoredPosition(at time.Time) int64 { return at.Unix()/60*EpochPositions + 1 }
 
 // An ExpiredEventsError reports that the feed does not continue after a position: the next events are no longer

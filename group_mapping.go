@@ -26,7 +26,7 @@ const (
 )
 
 // CheckIssuer returns the detail of a Fault, or "" if s can be an issuer: an http or https URL without a query
-// and a fragment (OpenID Connect Discovery, section 3).
+// or fragment (OpenID Connect Discovery, section 3).
 func CheckIssuer(s string) string {
 	after, ok := strings.CutPrefix(s, "https://")
 	if !ok {
@@ -48,12 +48,11 @@ type Person struct {
 	Groups  []string // at most MaxGroups
 }
 
-// rolesByRank are the roles from the one that wins if several groups of a person map to different ones.
+// rolesByRank are the roles from highest to lowest: if the groups of a person map to several, the highest applies.
 var rolesByRank = []Role{RoleOperator, RoleAdmin, RoleEditor, RoleSupport, RoleViewer}
 
-// Memberships returns the mapping with the highest role for each tenant, in the order of the tenants: what a
-// person is who is in all of the groups. It leaves out roles that this release does not know. It changes the
-// order of the mappings.
+// Memberships returns the mapping with the highest role for each tenant, sorted by tenant, for a person who is in all
+// of the groups. It leaves out roles that this release does not know. It reorders and reuses the slice.
 func Memberships(mappings []GroupMapping) []GroupMapping {
 	rank := func(m GroupMapping) int { return slices.Index(rolesByRank, m.Role) }
 	mappings = slices.DeleteFunc(mappings, func(m GroupMapping) bool { return rank(m) < 0 })

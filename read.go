@@ -2,8 +2,8 @@ package atrium
 
 import "time"
 
-// A Read is a request that has read personal data: prospects, payloads, or what was changed about them. Equal
-// ones that follow each other within a second are one, with a count.
+// A Read is a request that has read personal data: prospects, payloads, or audit records about them. Equal
+// requests within a second are one Read, with a count.
 type Read struct {
 	ID        ReadID
 	TenantID  TenantID

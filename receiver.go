@@ -3,7 +3,7 @@ package atrium
 import "time"
 
 // A Receiver is an address, /in/{receiver_id}, to which another system sends its own webhooks. Each
-// request that is verified becomes an entry, or waits until its mapping is corrected.
+// verified request becomes entries or is filtered out. If it cannot be mapped, it waits in quarantine.
 type Receiver struct {
 	ID       ReceiverID
 	TenantID TenantID
@@ -14,7 +14,7 @@ type Receiver struct {
 	UpdatedAt   Time // of the last change of the fields above, except for Quarantined, or of its secrets
 }
 
-// A ReceiverSpec is what operators decide about a receiver.
+// A ReceiverSpec has the settings of a receiver that operators choose.
 type ReceiverSpec struct {
 	Name         string
 	Provider     ReceiverProvider
@@ -61,15 +61,15 @@ type Verification struct {
 
 	TimestampHeader string // with {timestamp}, in seconds or milliseconds since 1970, or in RFC 3339
 	IDHeader        string // with {id}, which is also the event's identifier
-	Tolerance       int64  // maximum difference of the timestamp to the clock in seconds
+	Tolerance       int64  // maximum difference between the timestamp and the clock, in seconds
 
 	Username string // of ProviderBasic; the password is the secret
 }
 
-// A Mapping says how a delivery becomes an entry: expressions in CEL, each "" for the default of the provider.
+// A Mapping says how a delivery becomes entries: expressions in CEL, each "" for the default of the provider.
 type Mapping struct {
 	Filter     string // a bool: false acknowledges the delivery without an entry
-	Type       string // a text
+	Type       string // a text, "" for DefaultType
 	AccountID  string // a text, "" for none, as the next three
 	Domain     string
 	Email      string // whose domain names the account, unless it is that of a public mail provider
@@ -78,7 +78,7 @@ type Mapping struct {
 	EventID    string // a text or an integer; "" or null for the hash of the payload
 }
 
-// Bytes returns the length of all texts of a specification.
+// Bytes returns the total length of the texts of a specification.
 func (s *ReceiverSpec) Bytes() int {
 	v, m := &s.Verification, &s.Mapping
 	return len(s.Name) + len(s.Source) +

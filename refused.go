@@ -2,9 +2,9 @@ package atrium
 
 import "time"
 
-// A RefusedRequest is a request with a valid key or session, or to a receiver, that had an error as its response. Equal ones
-// that follow each other within a second are one, with a count. It contains nothing that was sent,
-// except names: Where of its faults may have those of members, parameters and headers.
+// A RefusedRequest is a request with the key or session of a tenant, or to a receiver, that failed. Equal requests within
+// a second are one RefusedRequest, with a count. Of what was sent, it contains only names: Where of its faults may have those
+// of members, parameters and headers.
 type RefusedRequest struct {
 	ID        RefusedRequestID
 	TenantID  TenantID

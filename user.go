@@ -25,10 +25,10 @@ type Role string
 // The roles, each with the permissions of the scopes that Role.Scopes returns.
 const (
 	RoleViewer   Role = "viewer"   // reads everything
-	RoleSupport  Role = "support"  // and changes accounts and prospects, and moves entries
-	RoleEditor   Role = "editor"   // or changes pages and audiences
-	RoleAdmin    Role = "admin"    // everything in a tenant
-	RoleOperator Role = "operator" // everything in all tenants
+	RoleSupport  Role = "support"  // reads everything, changes accounts and prospects, and moves entries
+	RoleEditor   Role = "editor"   // reads everything, and changes pages and audiences
+	RoleAdmin    Role = "admin"    // does everything in a tenant
+	RoleOperator Role = "operator" // does everything in all tenants
 )
 
 // TenantRoles returns the roles of members of a tenant.

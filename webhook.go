@@ -23,7 +23,7 @@ type Webhook struct {
 	UpdatedAt    Time // of the last change of the fields above, except for FailingSince, Cursor, Lost and FilterFaults, or of its secrets
 }
 
-// A WebhookSpec is what operators decide about a webhook. Empty selections select every event.
+// A WebhookSpec has the settings of a webhook that operators choose. Empty selections select every event.
 type WebhookSpec struct {
 	Description string
 	URL         string
@@ -92,8 +92,8 @@ const (
 	SecretHeaders WebhookSecretKind = "headers" // the custom headers
 )
 
-// A Delivery is the delivery of one event to one webhook. There is none before the first result: events
-// wait in the feed.
+// A Delivery is the delivery of one event to one webhook. It is created with the first result of the event, or by a
+// replay. Until then, the event waits in the feed.
 type Delivery struct {
 	TenantID   TenantID
 	WebhookID  WebhookID
@@ -104,12 +104,12 @@ type Delivery struct {
 	EntryID    EntryID // "" for none
 	State      DeliveryState
 	Attempts   int64
-	Earlier    int64 // of Attempts, those before it was last delivered again: they do not count for MaxDeliveryAttempts
-	NextAt     *Time // when the next attempt is due; nil unless it is pending
-	CreatedAt  Time  // when its first result was stored
-	FinishedAt *Time // nil while it is pending or waiting
-	Status     int   // of the last response; 0 for none
-	Error      string
+	Earlier    int64         // of Attempts, those before it was last delivered again: they do not count for MaxDeliveryAttempts
+	NextAt     *Time         // when the next attempt is due; nil unless it is pending
+	CreatedAt  Time          // when its first result was known, or a replay scheduled it
+	FinishedAt *Time         // nil while it is pending or waiting
+	Status     int           // of the last response; 0 for none
+	Error      string        // why the last attempt failed or the delivery was canceled; "" after a success
 	Latency    time.Duration // of the last attempt
 }
 
@@ -121,7 +121,7 @@ const (
 	DeliveryPending   DeliveryState = "pending"   // the next attempt is due at NextAt
 	DeliveryWaiting   DeliveryState = "waiting"   // ordered: an earlier delivery of the subject is not finished
 	DeliverySucceeded DeliveryState = "succeeded" // a response with a 2xx status
-	DeliveryFailed    DeliveryState = "failed"    // MaxDeliveryAttempts attempts have failed, or the endpoint is gone
+	DeliveryFailed    DeliveryState = "failed"    // MaxDeliveryAttempts attempts have failed
 	DeliveryCanceled  DeliveryState = "canceled"  // the data of the event was erased, or it is no longer stored
 )
 
