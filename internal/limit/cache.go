@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A Cache keeps values of owners, such as tenants, up to a total size. Above it, it drops the least recently used value of the owner
-// whose values are the largest together. So it never drops a value of an owner that has an equal share, or less. A Cache is safe for
-// concurrent use.
+// A Cache holds values of owners, such as tenants, up to a total size. When it is full, it evicts the least recently used value of
+// the owner that uses the most, so an owner with an equal share or less loses none. The unit of sizes is up to the caller. A Cache is
+// safe for concurrent use.
 type Cache[O, K comparable, V any] struct {
 	most int
 
@@ -30,7 +30,7 @@ type cached[O, K comparable, V any] struct {
 	size  int
 }
 
-// NewCache returns an empty Cache for values of a total size.
+// NewCache returns an empty Cache for values with a total size of at most most.
 func NewCache[O, K comparable, V any](most int) *Cache[O, K, V] {
 	return &Cache[O, K, V]{most: most, values: map[K]*list.Element{}, owners: map[O]*owned[O]{}}
 }
@@ -48,7 +48,8 @@ func (c *Cache[O, K, V]) Get(key K) (value V, ok bool) {
 	return found.value, true
 }
 
-// Put keeps a value of a size instead of that of its key, if any. It drops the value itself if it is larger than the share of its owner.
+// Put stores a value and its size, and replaces the value of the key, if any. A value that does not fit into the share of its owner is
+// evicted at once.
 func (c *Cache[O, K, V]) Put(owner O, key K, value V, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,14 +73,14 @@ func (c *Cache[O, K, V]) Put(owner O, key K, value V, size int) {
 	}
 }
 
-// Delete drops the value of a key, if any.
+// Delete removes the value of a key, if any.
 func (c *Cache[O, K, V]) Delete(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.remove(c.values[key])
 }
 
-// remove drops the value of an element; nil is none. The caller holds the lock.
+// remove removes the value of an element. It does nothing for nil. c.mu is held.
 func (c *Cache[O, K, V]) remove(element *list.Element) {
 	if element == nil {
 		return

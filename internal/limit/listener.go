@@ -21,7 +21,7 @@ type Listener struct {
 	clients map[netip.Addr]*client // guarded by mu; those with open connections
 }
 
-// A client has what the connections of a client share. The mutex of the Listener guards it.
+// A client is what the connections of a client share. The mutex of the Listener guards it.
 type client struct {
 	open int
 	pace Pace
@@ -33,9 +33,9 @@ type Bounds struct {
 	Client  int                 // maximum number of them per client
 	Proxies Proxies             // only All applies to these, as they have many clients
 	TLS     bool                // clients speak TLS; those that send many small records are delayed
-	Pace    Pace                // of what the connections of a client spend together
-	Spent   int                 // what a connection spends at most before it waits
-	Refused func(ofClient bool) // is called for each refused connection; nil for none
+	Pace    Pace                // limits what the connections of a client spend together; see conn.Spend
+	Spent   int                 // the most that one connection spends before it waits
+	Refused func(ofClient bool) // called for each refused connection, true if Client was the limit; nil for none
 }
 
 // NewListener returns a Listener that accepts from inner.
@@ -149,10 +149,10 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// pipelined is how many requests in a row a client sends without waiting before it is noticed.
+// pipelined is the number of requests in a row without waiting from which a client counts as pipelining.
 const pipelined = 8
 
-// minWait is the duration from which a read has waited for the client. One that finds data takes 1 to 2 µs.
+// minWait is the minimum duration of a read that has waited for the client. One that finds data takes 1 to 2 µs.
 const minWait = 10 * time.Microsecond
 
 // Read records for Pipelines whether it has waited for the client, and whether data has arrived. net/http also reads in the
@@ -191,7 +191,7 @@ func (c *conn) SmallRecords() int { return c.smallRecords }
 // OfProxy reports whether a trusted proxy, which has many clients, has made the connection.
 func (c *conn) OfProxy() bool { return !c.client.IsValid() }
 
-// Spend spends n of the Pace that the connections of its client share, and returns how long it has to wait; 0 for a
+// Spend spends n of the Pace that the connections of its client share, and returns how long the caller must wait: 0 for a
 // trusted proxy. The connection must be open.
 func (c *conn) Spend(n int) time.Duration {
 	c.listener.mu.Lock()
@@ -201,7 +201,7 @@ func (c *conn) Spend(n int) time.Duration {
 		return 0
 	}
 	wait := shared.pace.Spend(n)
-	// Connections that have closed wait no longer, so the others must not wait for what they have spent.
+	// The open connections must not wait for what closed ones have spent.
 	most := shared.pace.duration(shared.open * c.listener.bounds.Spent)
 	shared.pace.Forget(most)
 	return min(wait, most)

@@ -2,8 +2,8 @@ package limit
 
 import "time"
 
-// A Pace limits a rate with the generic cell rate algorithm (GCRA): a burst, and then rate units a second. It is not
-// safe for concurrent use.
+// A Pace limits a rate with the generic cell rate algorithm (GCRA): a burst, and then rate units a second. The zero Pace is
+// not usable. A Pace is not safe for concurrent use.
 type Pace struct {
 	rate   int // a second
 	burst  int
@@ -13,7 +13,7 @@ type Pace struct {
 // NewPace returns a Pace of rate a second, at least 1, after a burst.
 func NewPace(rate, burst int) Pace { return Pace{rate: rate, burst: burst} }
 
-// Spend counts n, and returns how long the source has to wait until these are within the rate.
+// Spend counts n units, and returns how long the source must wait until they are within the rate.
 func (p *Pace) Spend(n int) time.Duration {
 	now := time.Now()
 	if p.fullAt.Before(now) {
@@ -23,7 +23,7 @@ func (p *Pace) Spend(n int) time.Duration {
 	return max(0, p.fullAt.Sub(now)-p.duration(p.burst))
 }
 
-// Forget forgets what was spent beyond a wait of most.
+// Forget forgets what was spent beyond the rate, so that the next wait is at most most.
 func (p *Pace) Forget(most time.Duration) {
 	if latest := time.Now().Add(p.duration(p.burst) + most); p.fullAt.After(latest) {
 		p.fullAt = latest

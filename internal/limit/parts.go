@@ -2,9 +2,8 @@ package limit
 
 import "time"
 
-// Parts of an input that are smaller than usual, such as TLS records or HTTP/2 frames, take the server as
-// long as larger ones, and cost the client less. A goroutine that reads many of them also never
-// waits for the network: as long as there are goroutines that can run, the Go scheduler looks for new data on
+// Small parts of an input, such as TLS records or HTTP/2 frames, cost the server as much as large
+// ones, and the client less. A goroutine that reads many of them also never waits for the network: as long as there are goroutines that can run, the Go scheduler looks for new data on
 // other connections only every 10 ms.
 const (
 	freeParts  = 16 // for each request, and between pauses

@@ -46,7 +46,7 @@ func (r *Rates[K]) Policy() (count int, window time.Duration) {
 	return r.count, r.window
 }
 
-// Take counts a request of a key if it is within the rate.
+// Take counts a request of a key if it is within the rate. Only then is Budget.OK true.
 func (r *Rates[K]) Take(key K) Budget {
 	if r == nil {
 		return Budget{OK: true}
