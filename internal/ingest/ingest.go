@@ -10,7 +10,7 @@
 // it finds the tenant that has to wait. That tenant is then delayed: separate workers commit the
 // entries of delayed tenants, a batch of one tenant at a time. Other entries do not wait for them.
 //
-// Entries that create many accounts are stored in several commits, because others wait for each.
+// A batch whose entries create many accounts is stored in several commits, so that each is short.
 //
 // Tenants are served round-robin: a batch takes one entry of each waiting tenant before it takes a
 // second of any. If the queue is full, in entries or in bytes, the tenant that uses most of that
@@ -169,10 +169,10 @@ func NewWriter(store Store, limits Limits, log *slog.Logger, observer Observer, 
 }
 
 // Submit stores a draft and returns its receipt once it is durable. It sets the draft's identifier.
-// If ctx ends first, Submit stops waiting, but the entry may still be stored; its idempotency key
-// makes a retry safe. If the queue is full or the Writer is closed, Submit immediately returns an
-// error with atrium.CodeUnavailable. A queued entry that is dropped for another tenant's returns
-// the same error.
+// If ctx ends first, Submit returns atrium.Uncertain: the entry may still be stored, and its
+// idempotency key makes a retry safe. If the queue is full or the Writer is closed, Submit
+// immediately returns an error with atrium.CodeUnavailable. It returns the same error if the queued
+// entry is dropped in favor of another tenant.
 func (w *Writer) Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error) {
 	submission := &waiter{draft: d, outcome: make(chan atrium.Outcome, 1), since: time.Now()}
 	if w.tracer != nil {
@@ -251,8 +251,8 @@ func (w *Writer) Waiting() int {
 	return w.queue.entries
 }
 
-// Close refuses new submissions, commits the queued ones, and returns when all have their outcome
-// or ctx has ended.
+// Close refuses new submissions, commits the queued ones, and returns when all have their outcome.
+// If ctx ends first, Close returns an error, and the commits continue.
 func (w *Writer) Close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true

@@ -179,7 +179,7 @@ func (q *queue) takeDelayed(entries, bytes int) (batch []*waiter) {
 }
 
 // commitEnded ends a commit of takeDelayed. If the tenant's delay has expired and mayReturn is true, its
-// remaining entries become normal again.
+// remaining entries move to the normal lane.
 func (q *queue) commitEnded(tenant atrium.TenantID, mayReturn bool) {
 	delete(q.committing, tenant)
 	if t := q.tenants[tenant]; t != nil && t.lane == &q.delayed && mayReturn && time.Now().After(q.delayedUntil[tenant]) {
