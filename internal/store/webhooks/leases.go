@@ -11,14 +11,14 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// setDue makes nodes look at a webhook at a time.
+// setDue sets the time at which a webhook is due: nodes may lease it from then on.
 func setDue(tx engine.Tx, tenant atrium.TenantID, id atrium.WebhookID, at atrium.Time) error {
 	_, err := tx.Exec(`INSERT INTO webhook_due (tenant_id, webhook_id, due_at) VALUES ($1, $2, $3)
 		ON CONFLICT (tenant_id, webhook_id) DO UPDATE SET due_at = excluded.due_at`, kernel.IDArg(tenant), kernel.IDArg(id), int64(at))
 	return err
 }
 
-// Wake makes nodes look at the webhooks of a tenant that are idle. The transaction has locked the head of the feed.
+// Wake makes the idle webhooks of a tenant due now. The transaction must have locked the head of the feed.
 func (s *Store) Wake(tx engine.Tx, tenant atrium.TenantID) error {
 	var woken []atrium.WebhookID
 	if err := tx.Query("SELECT webhook_id FROM webhooks WHERE tenant_id = $1 AND idle = 1 ORDER BY webhook_id LIMIT $2",
@@ -50,7 +50,7 @@ func (s *Store) Wake(tx engine.Tx, tenant atrium.TenantID) error {
 // yet.
 func (s *Store) Woken() <-chan struct{} { return s.woken }
 
-// hasten makes nodes look at a webhook at once, unless one has leased it: that one looks by itself. The webhook is locked.
+// hasten makes a webhook due now, unless a node has leased it: that node polls its state. The webhook must be locked.
 func (s *Store) hasten(tx *kernel.Mutation, id atrium.WebhookID) error {
 	key := engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}
 	n, err := tx.Exec("UPDATE webhooks SET idle = 0 WHERE tenant_id = $1 AND webhook_id = $2 AND leased_until <= $3 AND idle < 2", append(key, int64(tx.At))...)
@@ -66,7 +66,7 @@ type DueWebhook struct {
 	WebhookID atrium.WebhookID
 }
 
-// DueWebhooks returns up to limit webhooks of all tenants that nodes should look at, those first that have waited longest.
+// DueWebhooks returns up to limit webhooks of all tenants that are due, those first that became due first.
 func (s *Store) DueWebhooks(ctx context.Context, limit int) (due []DueWebhook, err error) {
 	err = s.db.Query(ctx, "SELECT tenant_id, webhook_id FROM webhook_due WHERE due_at <= $1 ORDER BY due_at LIMIT $2",
 		engine.Args{int64(atrium.At(s.db.Now())), int64(limit)}, func(r engine.Row) error {
@@ -76,8 +76,8 @@ func (s *Store) DueWebhooks(ctx context.Context, limit int) (due []DueWebhook, e
 	return due, err
 }
 
-// ClaimWebhook leases a webhook to a node for some time. claimed is false if it is no longer due, because another node
-// was faster or it is disabled or deleted.
+// ClaimWebhook leases a webhook to a node for life. claimed is false if the webhook is no longer due, because another node
+// was faster, or it is disabled or deleted.
 func (s *Store) ClaimWebhook(ctx context.Context, due DueWebhook, node []byte, life time.Duration) (lease Lease, claimed bool, err error) {
 	lease = Lease{TenantID: due.TenantID, WebhookID: due.WebhookID}
 	err = s.db.Write(engine.ForTenant(ctx, string(due.TenantID)), func(tx engine.Tx) error {
@@ -190,11 +190,11 @@ func lockResults(tx engine.Tx, lease *Lease) (w atrium.Webhook, results int64, e
 	return w, results, nil
 }
 
-// A LeaseState is what a node looks at while it delivers for a webhook.
+// A LeaseState is the state of a webhook that its node polls while it delivers.
 type LeaseState struct {
 	Enabled   bool
 	UpdatedAt atrium.Time     // of the webhook
-	Replay    atrium.ReplayID // that runs, "" for none
+	Replay    atrium.ReplayID // the first running replay; "" for none
 
 	// Disabled is why RecordResults has disabled the webhook, "" if it has not.
 	Disabled atrium.DisabledReason
@@ -244,8 +244,8 @@ func stateOf(query kernel.QueryFunc, w *atrium.Webhook, lease Lease) (state Leas
 	return state, err
 }
 
-// ReleaseWebhook ends a lease. Nodes look at the webhook again at a time. It does nothing if the lease was lost or the webhook is
-// disabled.
+// ReleaseWebhook ends a lease, and makes the webhook due at a time, unless it is disabled. It does nothing if the lease was
+// lost.
 func (s *Store) ReleaseWebhook(ctx context.Context, lease Lease, at atrium.Time) error {
 	err := s.db.Write(engine.ForTenant(ctx, string(lease.TenantID)), func(tx engine.Tx) error {
 		tx.Invalidate()
@@ -261,7 +261,7 @@ func (s *Store) ReleaseWebhook(ctx context.Context, lease Lease, at atrium.Time)
 	return err
 }
 
-// endLease ends the lease of a webhook, which is locked. Nodes look at it at a time, or never if that is nil.
+// endLease ends the lease of a webhook, which must be locked, and makes it due at a time; nil for never.
 func endLease(tx engine.Tx, w *atrium.Webhook, lease Lease, state int64, at *atrium.Time) error {
 	if !w.Enabled {
 		state, at = disabled, nil
@@ -278,7 +278,7 @@ func endLease(tx engine.Tx, w *atrium.Webhook, lease Lease, state int64, at *atr
 }
 
 // IdleWebhook ends a lease if nothing is left to do: the recorded position of the webhook is the end of the feed, no retry is
-// due, and no replay runs. Nodes look at the webhook again for the next event or retry. ended is false if the lease goes on.
+// due, and no replay runs. The webhook is due again at the next event or retry. ended is false if the lease continues.
 // It returns ErrLeaseLost if the lease was lost.
 func (s *Store) IdleWebhook(ctx context.Context, lease Lease) (ended bool, err error) {
 	err = s.db.Write(engine.ForTenant(ctx, string(lease.TenantID)), func(tx engine.Tx) error {

@@ -13,8 +13,8 @@ func errDisabled() error {
 	return atrium.Errorf(atrium.CodeConflict, "The webhook is disabled: enable it first.")
 }
 
-// Redeliver makes a finished delivery pending again, with all of its attempts, and one that is pending due now. It returns
-// NotFound if there is no such webhook or delivery, and Conflict if the webhook is disabled.
+// Redeliver makes a finished delivery pending, with the full number of attempts, and a pending one due now. A waiting one
+// stays as it is. It returns NotFound if there is no such webhook or delivery, and Conflict if the webhook is disabled.
 func (s *Store) Redeliver(ctx context.Context, c atrium.Change, webhook atrium.WebhookID, event atrium.EventID) (d atrium.Delivery, err error) {
 	_, err = s.change(ctx, c, webhook, func(w atrium.Webhook) error {
 		if !w.Enabled {
@@ -43,8 +43,8 @@ func (s *Store) Redeliver(ctx context.Context, c atrium.Change, webhook atrium.W
 	return d, err
 }
 
-// restart makes a delivery, which does not wait, pending, or lets it wait if the webhook is ordered and another one of the
-// subject comes first.
+// restart makes a delivery that is not waiting pending. If the webhook is ordered and an unfinished delivery of the subject
+// comes first, the delivery waits instead.
 func restart(tx *kernel.Mutation, lease *Lease, w *atrium.Webhook, d *atrium.Delivery) error {
 	d.State, d.Earlier, d.NextAt, d.FinishedAt = atrium.DeliveryPending, d.Attempts, &tx.At, nil
 	ordered := w.Ordered && d.Subject != ""
@@ -73,8 +73,9 @@ func scanReplay(r engine.Row, tenant atrium.TenantID) atrium.Replay {
 	}
 }
 
-// CreateReplay begins a replay of the positions From to To, or to the position that the webhook has recorded if To is 0 or higher:
-// later events are not delivered yet. It returns NotFound if there is no such webhook, and Conflict if it is disabled, if
+// CreateReplay begins a replay of the positions From to To. If To is 0 or past the position of the webhook, the replay ends at
+// that position: later events are not delivered yet. The second result is true if an earlier request with the same idempotency
+// key created the replay. It returns NotFound if there is no such webhook, and Conflict if it is disabled, if
 // atrium.MaxReplays of it run, or if the range is empty.
 func (s *Store) CreateReplay(ctx context.Context, c atrium.Change, replay atrium.Replay) (atrium.Replay, bool, error) {
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.Replay, error) {
@@ -186,8 +187,9 @@ var scheduleDeliveries = engine.NewBatch(`INSERT INTO deliveries (tenant_id, web
 	"earlier bigint", "next_at bigint", "created_at bigint", "finished_at bigint", "status bigint", "error text", "latency bigint")
 
 // ScheduleReplay makes deliveries of a replay pending, and moves its cursor: all selected events up to it are scheduled. At the
-// last position, the replay is finished. Of each delivery, the fields that describe the event must be set. Those that are pending
-// become due, with the attempts that they had. A replay of failed deliveries leaves out those whose last attempt has not failed.
+// last position, the replay is finished. The fields of each delivery that describe the event must be set. Deliveries that are
+// pending already become due and keep their attempts. A replay of failed deliveries leaves out those whose last attempt has not
+// failed.
 // It returns ErrLeaseLost if the lease was lost, and does nothing if the replay no longer runs.
 func (s *Store) ScheduleReplay(ctx context.Context, lease Lease, id atrium.ReplayID, cursor int64, deliveries []atrium.Delivery) error {
 	err := s.db.Write(engine.ForTenant(ctx, string(lease.TenantID)), func(tx engine.Tx) error {

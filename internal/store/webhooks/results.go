@@ -32,7 +32,7 @@ type Outcome struct {
 	Delivery atrium.Delivery // as it is to be stored; TenantID and WebhookID are those of the lease
 	Stored   bool            // whether the delivery was stored before
 	Attempt  *atrium.Attempt // nil for none
-	Gone     bool            // the endpoint wants no more requests
+	Gone     bool            // the endpoint responded with 410
 }
 
 // deliveryStates are the states by their stored numbers.
@@ -65,9 +65,9 @@ var storeAttempts = engine.NewBatch(`INSERT INTO delivery_attempts (tenant_id, w
 // RecordResults stores results in one transaction. It returns the state of the webhook after it, or ErrLeaseLost, and then has
 // stored nothing. After another error, the results may be stored: call it again with the same ones.
 //
-// It disables the webhook if the endpoint is gone, or if all attempts have failed for atrium.MaxFailing. A delivery that
-// has failed, and a webhook that it disables, is an event. A delivery that has finished lets the next one of its subject
-// follow.
+// It disables the webhook if the endpoint is gone, or if all attempts have failed for atrium.MaxFailing. Each failed delivery
+// and each disabled webhook causes an event. When a delivery has finished, the next waiting one of its subject becomes
+// pending.
 //
 // The transactions of many results pause as background work does. Those of a few do not, because the next delivery of
 // an ordered webhook waits for them.
@@ -149,7 +149,7 @@ func (s *Store) recordResults(ctx context.Context, lease Lease, results Results)
 	return state, err
 }
 
-// follow updates FailingSince after an attempt.
+// follow updates FailingSince by the result of an attempt.
 func follow(w *atrium.Webhook, o *Outcome) {
 	switch {
 	case o.Delivery.State == atrium.DeliverySucceeded:

@@ -1,18 +1,17 @@
 // Package webhooks stores webhooks and their deliveries.
 //
-// An event becomes a delivery when its first result is known. Until then it is only in the feed, after the
-// position of the webhook (column position). A webhook with a million events to come therefore costs as much as
-// one with none.
+// An event becomes a delivery when its first result is known, or when a replay schedules it. Until then it is only in
+// the feed, after the position of the webhook (column position). A webhook that is a million events behind therefore
+// stores as much as one that is up to date.
 //
 // One node at a time delivers for a webhook: the one that has leased it. Each lease has an epoch, which is higher
 // than those before it. A transaction that writes results locks the row of the webhook and compares the epoch, so
 // a node that has lost its lease without noticing writes nothing.
 //
 // No event is left behind. A webhook is idle, and has no row in webhook_due, only if IdleWebhook has seen that its
-// position is the end of the feed, with the head of the feed locked. Whatever moves the head calls Wake in the same
-// transaction, which therefore comes before, and IdleWebhook sees the new head, or after, and finds the webhook
-// idle. A webhook that is not idle has a row in webhook_due, whose time has come at the end of its lease at the
-// latest.
+// position is the end of the feed, with the head of the feed locked. Every transaction that moves the head calls Wake.
+// The lock orders the two: if that transaction commits first, IdleWebhook sees the new head; otherwise, Wake finds the
+// webhook idle. A webhook that is not idle has a row in webhook_due, which is due at the end of its lease at the latest.
 //
 // Transactions lock the head of the feed first, then webhooks, then their other rows, then the head of the audit log.
 package webhooks
@@ -39,7 +38,7 @@ type Store struct {
 
 // A Feed is what the Store needs of the events of a tenant.
 type Feed struct {
-	// Enable switches the events of the tenant of the change on, unless they are. It locks the head of the feed.
+	// Enable enables the events of the tenant of the change, unless they are enabled. It locks the head of the feed.
 	Enable func(tx *kernel.Mutation) error
 
 	// LockHead locks the head of a feed and returns the position of the next event.

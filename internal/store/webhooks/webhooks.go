@@ -72,10 +72,11 @@ func webhookFields(w *atrium.Webhook) kernel.Fields {
 	return fields
 }
 
-// CreateWebhook stores an enabled webhook with its secret and headers, which it encrypts. Its first event is the next one of the feed, which
-// it switches on. It returns the webhook as stored, and whether the same request created it before: then its secret is
-// lost. It returns Conflict if the tenant has atrium.MaxWebhooks, or if the process has no
-// key to encrypt with.
+// CreateWebhook stores an enabled webhook with its secret and headers, which it encrypts. It enables the events of the tenant, and the
+// first event of the webhook is the next one. It returns the webhook as stored. The result is true if an earlier request with
+// the same idempotency key created it: then the values were not stored, and no caller can get the secret again. It returns
+// NotFound if the tenant does not have the account of the webhook, and Conflict if the tenant has atrium.MaxWebhooks, or if the
+// process has no key to encrypt with.
 func (s *Store) CreateWebhook(ctx context.Context, c atrium.Change, w atrium.Webhook, values []atrium.WebhookSecret) (atrium.Webhook, bool, error) {
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.Webhook, error) {
 		tx.Invalidate() // no cached response has webhooks
@@ -116,7 +117,8 @@ func (s *Store) CreateWebhook(ctx context.Context, c atrium.Change, w atrium.Web
 	})
 }
 
-// requireAccount returns engine.ErrNoRow unless there is the account whose events a webhook selects, or it selects those of all.
+// requireAccount returns engine.ErrNoRow if the tenant does not have the account, or it was merged. It accepts "", which
+// selects the events of all accounts.
 func requireAccount(tx *kernel.Mutation, id atrium.AccountID) error {
 	if id == "" {
 		return nil
@@ -193,7 +195,7 @@ func (s *Store) change(ctx context.Context, c atrium.Change, id atrium.WebhookID
 	return w, err
 }
 
-// UpdateWebhook sets what operators decide about a webhook. headers replaces its custom headers: nil leaves them as they
+// UpdateWebhook changes the settings of a webhook to the result of spec. headers replaces its custom headers: nil leaves them as they
 // are, and an empty list deletes them. It first calls check with the current webhook; an error of check ends the call. If
 // nothing is different, nothing changes. It returns NotFound if the tenant has no such webhook.
 //
@@ -237,8 +239,7 @@ func (s *Store) UpdateWebhook(ctx context.Context, c atrium.Change, id atrium.We
 // millisecond is the smallest difference of two times.
 const millisecond = 1000
 
-// EnableWebhook enables or disables a webhook. An enabled one continues with the first event after those that it has
-// recorded. It first calls check with the current webhook; an error of check ends the call. It returns NotFound if the
+// EnableWebhook enables or disables a webhook. Once enabled, it continues with the first event after its position. It first calls check with the current webhook; an error of check ends the call. It returns NotFound if the
 // tenant has no such webhook.
 func (s *Store) EnableWebhook(ctx context.Context, c atrium.Change, id atrium.WebhookID, enabled bool, check func(atrium.Webhook) error) (atrium.Webhook, error) {
 	return s.change(ctx, c, id, check, func(tx *kernel.Mutation, w *atrium.Webhook) error {
@@ -278,7 +279,7 @@ func disable(tx *kernel.Mutation, w *atrium.Webhook, reason atrium.DisabledReaso
 	return err
 }
 
-// TestWebhook makes an event that only this webhook receives, even if its filters do not select it. It returns NotFound if the tenant has
+// TestWebhook causes an event that only this webhook receives, even if its filters do not select it. It returns NotFound if the tenant has
 // no such webhook, and Conflict if it is disabled.
 func (s *Store) TestWebhook(ctx context.Context, c atrium.Change, id atrium.WebhookID) error {
 	_, err := s.change(ctx, c, id, func(atrium.Webhook) error { return nil }, func(tx *kernel.Mutation, w *atrium.Webhook) error {
