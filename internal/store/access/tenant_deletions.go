@@ -81,7 +81,7 @@ func (s *Store) DeleteTenant(ctx context.Context, c atrium.Change, id atrium.Ten
 		if finished, err := kernel.FinishedAt(tx.Query); err != nil {
 			return t, err
 		} else if finished < migrations.TenantDeletions {
-			return t, atrium.Errorf(atrium.CodeConflict, "Nodes of the previous release may still run. End the upgrade with atrium migrate --finish first.")
+			return t, atrium.Errorf(atrium.CodeConflict, "Nodes of the previous release may still run. Finish the upgrade with atrium migrate --finish first.")
 		}
 		t.Deletion = &atrium.TenantDeletion{RequestedAt: *tx.NotBefore(t.CreatedAt)}
 		tx.Record("tenant.delete", string(id), tenantFields(&t), nil)

@@ -48,7 +48,7 @@ func selectEntries(columns string) *engine.Batch {
 		FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.id`, "tenant_id bytea", "id bytea")
 }
 
-// contents are what events are about.
+// contents are the entries and audit records that events are about.
 type contents struct {
 	entries map[atrium.EntryID]*atrium.Entry // without those that are erased
 	audit   map[int64]*atrium.AuditRow
@@ -57,7 +57,8 @@ type contents struct {
 	bytes   int                       // approximate memory use
 }
 
-// read reads what some events are about, without the entries that have long claims unless there is one event only.
+// read reads the entries and audit records of events. It leaves out claims longer than maxClaim, unless there is only one
+// event.
 func read(tx engine.Tx, tenant atrium.TenantID, events []eventRef) (c contents, err error) {
 	c = contents{
 		entries: map[atrium.EntryID]*atrium.Entry{}, audit: map[int64]*atrium.AuditRow{}, erasing: map[atrium.AccountID]bool{}, long: map[atrium.EntryID]bool{},
@@ -118,8 +119,8 @@ func (c *contents) readAudit(tx engine.Tx, tenant atrium.TenantID, numbers map[i
 	return nil
 }
 
-// load returns events with their contents: the first ones, up to those with which these reach maxReadBytes, or before one
-// with long claims, which comes alone.
+// load returns the first of the given events with their contents. It stops after the loadedEvents that reach maxReadBytes, and
+// before an event with long claims, which it returns only alone.
 func load(tx engine.Tx, tenant atrium.TenantID, found []eventRef) (events []atrium.Event, err error) {
 	bytes := 0
 	for some := range slices.Chunk(found, loadedEvents) {
@@ -185,7 +186,7 @@ func createdBy(entry *atrium.Entry) *atrium.CreatedAccount {
 	return &atrium.CreatedAccount{Domain: domain, Name: entry.Claim.Name}
 }
 
-// describe completes an event about an audit record, nil if it is not stored.
+// describe completes an event about an audit record. row is nil if the record is not stored.
 func (c *contents) describe(e *atrium.Event, row *atrium.AuditRow) {
 	if row == nil {
 		e.Erased = true

@@ -20,8 +20,8 @@ func (s *Store) DeleteExpiredEvents(ctx context.Context, after atrium.TenantID) 
 	})
 }
 
-// deleteOldest deletes a batch of the oldest events of a tenant: those up to the first one that is not from
-// before a time. It writes only if there are any, and reports whether others may follow.
+// deleteOldest deletes a batch of the oldest events of a tenant, up to the first one from the given time or later.
+// It writes only if there are any, and reports whether others may follow.
 func (s *Store) deleteOldest(ctx context.Context, tenant atrium.TenantID, before atrium.Time) (more bool, err error) {
 	n, last, ended := 0, int64(0), false
 	if err := s.db.Query(ctx, "SELECT first_position, at FROM event_log WHERE tenant_id = $1 ORDER BY first_position LIMIT $2",

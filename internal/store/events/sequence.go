@@ -14,9 +14,8 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// Transactions become visible in another order than that in which they have begun, so they cannot number
-// their events. They store them without a position, in event_outbox. A sequencer moves what it finds there to
-// event_log, with consecutive positions. It locks the row of the tenant in event_feeds first, so that the
+// Transactions do not commit in the order in which they begin, so they cannot number their events. They store them
+// without a position, in event_outbox. A sequencer moves them from there to event_log, with consecutive positions. It locks the row of the tenant in event_feeds first, so that the
 // sequencers of all nodes take turns: when a position is visible, so are all positions before it.
 
 // Limits of one transaction of a sequencer.
@@ -41,7 +40,7 @@ func (s *Store) SequenceEvents(ctx context.Context, tenant atrium.TenantID) (mor
 	return more, err
 }
 
-// sequence is SequenceEvents. It also returns how many events have got positions.
+// sequence is SequenceEvents. It also returns how many events it has given positions.
 func (s *Store) sequence(ctx context.Context, tenant atrium.TenantID) (found int64, more bool, err error) {
 	err = s.db.Write(engine.ForTenant(ctx, string(tenant)), func(tx engine.Tx) error {
 		tx.Invalidate() // no cached response has events
@@ -85,14 +84,14 @@ func (s *Store) sequence(ctx context.Context, tenant atrium.TenantID) (found int
 // SequencedEvents returns how many events this process has given positions.
 func (s *Store) SequencedEvents() int64 { return s.sequenced.Load() }
 
-// A queue has rows of event_outbox, and what becomes of them.
+// A queue has rows of event_outbox as arguments of the statements that move them to event_log.
 type queue struct {
 	moved, logged []engine.Args // rows of deleteOutbox and insertLog
 	next          int64         // position after the last one
 	more          bool          // there may be more rows
 }
 
-// readOutbox reads the first rows of the outbox of a tenant, whose next position is given.
+// readOutbox reads the first rows of the outbox of a tenant. next is the next position of its feed.
 func readOutbox(tx engine.Tx, tenant atrium.TenantID, next int64) (q queue, err error) {
 	q.next = next
 	id, bytes := kernel.IDArg(tenant), 0
@@ -158,7 +157,7 @@ func (s *Store) RunSequencer(ctx context.Context) (more bool, err error) {
 			more = true
 			continue
 		}
-		// Other transactions of the tenant wait for each of these commits: after many events, the next one should have as many.
+		// Other transactions of the tenant wait for each of these commits, so the events after many are batched.
 		s.db.Events.Cooldown(tenant, min(time.Duration(found)*cooldownPerEvent, maxCooldown))
 	}
 	if !s.db.Engine.Traits().Remote { // all transactions wait for the one writer: leave half of its time to them

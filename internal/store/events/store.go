@@ -1,4 +1,4 @@
-// Package events keeps the events of tenants: it gives them positions, reads them with their contents, and
+// Package events stores the events of tenants: it gives them positions, reads them with their contents, and
 // deletes them when they expire.
 package events
 
@@ -16,7 +16,7 @@ import (
 	"atrium/internal/store/register"
 )
 
-// A Store keeps events. It is safe for concurrent use.
+// A Store stores events. It is safe for concurrent use.
 type Store struct {
 	db   *kernel.DB
 	wake func(tx engine.Tx, tenant atrium.TenantID) error
@@ -195,7 +195,7 @@ func setEnabled(tx *kernel.Mutation, enabled bool) error {
 	if finished, err := kernel.FinishedAt(tx.Query); err != nil {
 		return err
 	} else if finished < migrations.Events {
-		return atrium.Errorf(atrium.CodeConflict, "Nodes of the previous release may still run. End the upgrade with atrium migrate --finish first.")
+		return atrium.Errorf(atrium.CodeConflict, "Nodes of the previous release may still run. Finish the upgrade with atrium migrate --finish first.")
 	}
 	tx.RecordDetail("events.enable", string(id), map[string]any{})
 	if head == 0 {

@@ -90,7 +90,7 @@ func (s *Store) CreateReceiver(ctx context.Context, c atrium.Change, r atrium.Re
 		if finished, err := kernel.FinishedAt(tx.Query); err != nil {
 			return made, err
 		} else if finished < migrations.Receivers {
-			return made, atrium.Errorf(atrium.CodeConflict, "Nodes of the previous release may still run. End the upgrade with atrium migrate --finish first.")
+			return made, atrium.Errorf(atrium.CodeConflict, "Nodes of the previous release may still run. Finish the upgrade with atrium migrate --finish first.")
 		}
 		if err := tx.LockChain(); err != nil { // so that creations are counted one after another
 			return made, err
