@@ -169,8 +169,8 @@ type Report struct {
 
 // Verify verifies a backup in place: its checksum and structure, whether this binary supports its
 // schema, whether its migrations create that schema, whether its contents match the manifest, and
-// its audit logs. Without a manifest, it skips
-// the comparisons.
+// its audit logs. Without a manifest, it skips the comparisons with it. The error says what is wrong;
+// a broken audit log is only in the report.
 func Verify(ctx context.Context, path string, withManifest bool, o Options) (Report, error) {
 	report, err := begin(path, withManifest)
 	if err != nil {
@@ -192,8 +192,8 @@ func Verify(ctx context.Context, path string, withManifest bool, o Options) (Rep
 }
 
 // Restore verifies a backup as Verify does and copies it to a new database at path, which appears
-// only after the verification. It differs from the backup in one thing: its feeds continue with new positions, see
-// atrium.RestoredPosition. A broken audit log is reported but does not prevent the restore. If
+// only after the verification. The only difference from the backup is that its feeds continue with
+// new positions (atrium.RestoredPosition). A broken audit log is reported but does not prevent the restore. If
 // a database, or one of its files, exists at path, Restore returns an error and changes nothing.
 func Restore(ctx context.Context, from, path string, withManifest bool, o Options) (Report, error) {
 	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
@@ -240,10 +240,10 @@ func Restore(ctx context.Context, from, path string, withManifest bool, o Option
 	return report, err
 }
 
-// feeds is a table of feeds, which backups of earlier versions do not have.
+// feeds is the table of feeds, which backups of earlier versions do not have.
 const feeds = "event_feeds"
 
-// continueFeeds makes a copy of a database one that was restored.
+// continueFeeds gives the next events of a restored database new positions.
 func continueFeeds(ctx context.Context, path string) (err error) {
 	s, err := store.Open(ctx, "sqlite:"+path, store.Options{})
 	if err != nil {
@@ -407,7 +407,7 @@ func inspect(ctx context.Context, path string) (c store.Contents, fault string, 
 	return c, "", err
 }
 
-// digest returns the checksum and the size of the rest of a file.
+// digest returns the SHA-256, in hexadecimal, and the size of the rest of a file.
 func digest(ctx context.Context, file *os.File, o Options) (sum string, bytes int64, err error) {
 	info, err := file.Stat()
 	if err != nil {

@@ -23,11 +23,11 @@ func prefix(database string) string {
 }
 
 // Prune deletes old backups of a database, with the names of Name, in a directory. It keeps those of the
-// last 24 hours, and the newest of each day (UTC) up to keep before the newest backup. The newest
-// backup, not now, is the end of that time: while no backup succeeds, no day loses its last one. Hours
-// are counted from now, so that a full disk gets space without a new backup.
+// last 24 hours, and the newest of each day (UTC) up to keep before the newest backup. That time ends
+// at the newest backup, not now: while no backup succeeds, the newest one of each day stays. The 24 hours
+// end now, so that a full disk gets space without a new backup.
 //
-// It also deletes what backups that were killed have left in the directory for a day.
+// It also deletes partial files of killed backups that are older than a day.
 func Prune(dir, database string, now time.Time, keep time.Duration) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
