@@ -69,8 +69,8 @@ func (tx *Mutation) RecordDetail(action, subject string, detail map[string]any) 
 	tx.records = append(tx.records, auditRecord{action: action, subject: subject, detail: b})
 }
 
-// RecordSilently is RecordDetail for a record that causes no event, because another one with the action
-// does.
+// RecordSilently is RecordDetail for a record that causes no event, because another record with the same
+// action does.
 func (tx *Mutation) RecordSilently(action, subject string, detail map[string]any) {
 	n := len(tx.records)
 	tx.RecordDetail(action, subject, detail)

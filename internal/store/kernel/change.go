@@ -52,8 +52,8 @@ func (tx *Mutation) CountBytes(bytes int) error {
 	return nil
 }
 
-// LockChain orders concurrent changes of the tenant: all of them write the head of its audit log. There is none
-// before the first change.
+// LockChain locks the head of the tenant's audit log, which all its changes write, and so orders concurrent changes.
+// Before the first change, there is no head to lock.
 func (tx *Mutation) LockChain() error {
 	return tx.Lock("SELECT number FROM audit_heads WHERE tenant_id = $1", engine.Args{IDArg(tx.Change.TenantID)}, func(engine.Row) error { return nil })
 }

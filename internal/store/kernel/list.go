@@ -150,7 +150,7 @@ func ListItems[T any](run QueryFunc, q *SelectBuilder, limit int, scan func(*Siz
 	return found, more, err
 }
 
-// usualPage is the number of items for which Filter makes room at first: it may find far fewer than limit.
+// usualPage is the initial capacity of a page in Filter, which may find far fewer items than limit.
 const usualPage = 20
 
 // ScanLimit is the maximum number of rows read for one page if no index serves the filter.

@@ -11,7 +11,7 @@ import (
 )
 
 // A transaction that causes events of a tenant stores references to them in its outbox, if the tenant has
-// events enabled. It reads the switch itself, so that no event is missing because of a stale one. Package
+// events enabled. It reads the setting itself, so that no event is missing because of a stale copy. Package
 // store/events then gives them positions.
 
 var enabledFeeds = engine.NewBatch(`SELECT batch.tenant_id FROM batch JOIN event_feeds f ON f.tenant_id = batch.tenant_id
@@ -46,8 +46,8 @@ type TenantEvents struct {
 	Refs   []EventRef // in the order of their positions
 }
 
-// WriteOutbox stores events of tenants that have them enabled. It takes no round trip: the statement is sent
-// with the next one or the commit. After the commit, the caller passes the tenants to DB.Events.Add.
+// WriteOutbox stores events of tenants that have them enabled. It needs no extra round trip: the statement is
+// sent with the next one or the commit. After the commit, the caller passes the tenants to DB.Events.Add.
 func WriteOutbox(tx engine.Tx, all ...TenantEvents) error {
 	rows := make([]engine.Args, len(all))
 	for i := range all {
