@@ -168,8 +168,8 @@ func (r *Request) Heavily(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// HeavilyPausing is Heavily for f that takes long. pause lets others use the processor; after an error of it, f must return. Only
-// some calls of a tenant run or pause at a time, so that those that have begun end before others begin.
+// HeavilyPausing is Heavily for an f that takes long. f calls pause to let others use the processor, and must return if pause
+// returns an error. A limited number of calls of a tenant run or pause at a time, so that they end before others begin.
 func (r *Request) HeavilyPausing(ctx context.Context, f func(pause func() error) error) error {
 	if r.limits == nil {
 		return f(nil)
@@ -278,8 +278,8 @@ func (l *recentReads) expected(tenant atrium.TenantID) readSize {
 	return smallRead
 }
 
-// record notes the size of a body and the number of rows that it was encoded from, even if the client has it already and it is
-// not sent.
+// record records the size of a body in bytes, and the number of rows that it was encoded from, even if the body is not sent
+// because the client has it.
 func (l *recentReads) record(tenant atrium.TenantID, size, rows int) {
 	large := max(size, rowCostBytes*rows) > maxMedium
 	if l == nil || !large && rows <= maxSmallRows {

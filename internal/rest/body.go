@@ -31,7 +31,7 @@ type memory struct {
 	taken   int64 // bytes
 }
 
-// hold makes it hold at least the given bytes. It reports false if the tenant may not have them.
+// hold raises what m holds to at least the given bytes. It reports false if the tenant may not have them.
 func (m *memory) hold(bytes int64) bool {
 	more := bytes - m.taken
 	if more <= 0 {
@@ -107,7 +107,7 @@ func (l *Limits) HoldMemory(w http.ResponseWriter, tenant atrium.TenantID) (hold
 	}, held.release
 }
 
-// A body is read as a whole.
+// A body reads the body of a request as a whole, within a quota.
 type body struct {
 	w      http.ResponseWriter
 	r      *http.Request

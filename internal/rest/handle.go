@@ -200,7 +200,7 @@ func (a *API) guard(next, notFound http.Handler) http.Handler {
 // lastOfConnection reports whether the connection must be closed after the response, because a
 // proxy may disagree about where the request ended. RFC 9112 section 6.1 requires that for a
 // request with both Transfer-Encoding and Content-Length, and for HTTP/1.0 with
-// Transfer-Encoding. net/http accepts both without telling.
+// Transfer-Encoding. net/http accepts both, and does not report them.
 func lastOfConnection(r *http.Request) bool {
 	inChunks := r.ContentLength < 0
 	return r.ProtoMajor == 1 && (inChunks || r.ProtoMinor == 0)

@@ -122,8 +122,8 @@ func (a *API) identifySite(ctx context.Context, route Route, w http.ResponseWrit
 	if who, err = a.authenticate(ctx, w, r); err != nil {
 		return who, nil, err
 	}
-	// Any site may read why the request is refused. That says nothing about the content, and only who has
-	// the key gets so far.
+	// Any site may read why the request is refused. The reason reveals nothing about the content, and only
+	// clients that have the key get this far.
 	origins := r.Header["Origin"]
 	allowed := len(origins) == 1 && slices.Contains(who.Origins, origins[0])
 	if allowed {
