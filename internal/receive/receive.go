@@ -45,7 +45,7 @@ type Disposition string
 const (
 	Stored      Disposition = "stored"      // as entries, at least one of which is new
 	Replayed    Disposition = "replayed"    // all entries were stored before
-	Filtered    Disposition = "filtered"    // it has nothing to store
+	Filtered    Disposition = "filtered"    // it has no elements, or the filter left out all
 	Quarantined Disposition = "quarantined" // it could not be mapped
 	Challenged  Disposition = "challenge"   // the provider made sure that the receiver is reachable
 	Unverified  Disposition = "unverified"
@@ -220,7 +220,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) (found *cachedRec
 	return found, nil
 }
 
-// subscribe answers a GET request.
+// subscribe responds to a GET request, by which Meta checks that the receiver is reachable.
 func (q *request) subscribe() (reply, error) {
 	text, reason := provider.Subscribe(q.receiver.Provider, &q.sent, q.secrets())
 	if reason != "" {
@@ -229,7 +229,7 @@ func (q *request) subscribe() (reply, error) {
 	return reply{status: http.StatusOK, text: text, disposition: Challenged}, nil
 }
 
-// deliver records a delivery.
+// deliver verifies a delivery, and stores its entries or quarantines it.
 func (q *request) deliver() (response reply, err error) {
 	limits, tenant := &q.API.Limits, q.receiver.TenantID
 	q.sent.Headers = headersOf(q.r)
@@ -359,8 +359,8 @@ func headersOf(r *http.Request) (all []atrium.Header) {
 	return all
 }
 
-// draft returns the drafts of the entries of a delivery. It counts what the filter left out, and has hold count their memory, also
-// while it waits for a processor.
+// draft returns the drafts of the entries of a delivery, and sets the number of filtered ones in response. It calls hold with
+// the memory that they need, also before it waits for a processor.
 func (q *request) draft(ctx context.Context, hold func(bytes int64) error, response *reply) (drafts []*atrium.Draft, err error) {
 	err = q.API.Limits.HeavilyPausing(ctx, q.w, q.receiver.TenantID, func(pause func() error) error {
 		compiled, err := q.mapping()

@@ -15,7 +15,7 @@ import (
 
 // This file stores the entries that a delivery is mapped to.
 
-// Drafts returns the drafts of the entries of a delivery, and how many elements the filter left out.
+// Drafts returns the drafts of the entries of a delivery, in order, and how many elements the filter left out.
 func Drafts(r *atrium.Receiver, results []mapping.Result, requestID string) (drafts []*atrium.Draft, filtered int) {
 	for i := range results {
 		if results[i].Filtered {
