@@ -31,7 +31,7 @@ type effect struct {
 // stderr. The change has succeeded, so there is no error.
 type adviseFunc func(context.Context, *client, effect) string
 
-// needsServer returns advice for a command on the database that only begins what a server does.
+// needsServer returns advice for a command on the database that only begins work, which a running server completes.
 func needsServer(does string) adviseFunc {
 	return func(_ context.Context, c *client, e effect) string {
 		var created struct {

@@ -158,8 +158,8 @@ type bufferedResponse struct {
 }
 
 // maxResponse is the size of the largest response that is read into memory, in bytes. The API sends
-// far less: a page of a list ends after the item that exceeds 4 MiB, and an item is at most as
-// large as a request body, 64 MiB.
+// less: a page of a list ends after the item that reaches 1 MiB, and an item is at most about as large
+// as a request body, 64 MiB.
 const maxResponse = 128 << 20
 
 // fetch sends a call and reads the whole response.
