@@ -140,8 +140,8 @@ With --verify, check the backup in place and create nothing. An audit log that w
 tampered with is then an error; without --verify it is a warning.
 
 API keys are restored as they were at the time of the backup: revoke again the keys that
-were revoked since. A backup has the secrets of webhooks only encrypted: the server needs
-the secrets-key-file that it had then.
+were revoked since. A backup contains the secrets of webhooks and receivers only in encrypted
+form: the server needs the secrets-key-file that it had then.
 
 The next events of a restored database get new positions, higher than those of events that
 were lost: a reader of the feed that has seen such events gets the error "gone". If other

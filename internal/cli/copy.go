@@ -47,8 +47,8 @@ cannot be used in the target.
 If the command is interrupted, run it again: it continues. With --verify, it only compares.
 With --discard, it only deletes what an unfinished copy of --tenant has stored.
 
-Secrets of webhooks are encrypted. They are copied as they are, unless --to-secrets-key-file
-names the file with the keys of the target.
+Secrets of webhooks and receivers are copied in encrypted form, with the same keys, unless
+--to-secrets-key-file names the file with the keys of the target.
 
 Flags are visible in the process list. If a URL contains a password, set ATRIUM_DATABASE
 and ` + envCopyTo + ` instead, or these names with _FILE to the path of a file that
@@ -219,7 +219,7 @@ func openForCopy(ctx context.Context, settings config.Config, url string, readOn
 	return openStore(ctx, settings)
 }
 
-// explain says how to go on after an error.
+// explain says how to continue after an error.
 func (c *copyCommand) explain(ctx context.Context, err error) error {
 	advice := "run the command again to continue"
 	if c.verify { // it stores no progress

@@ -30,21 +30,21 @@ func events() group {
 				"  atrium events list --tenant tenant_… --after 4711 -o json",
 			method: http.MethodGet, path: "/events", layout: layoutMember, rowsMember: "items", columns: eventColumns, params: []param{
 				{flag: "after", kind: integer, usage: "only events after this `position`"},
-				{flag: "since", kind: instant, usage: "begin with the first event at or after this `time`, or up to some minutes before"},
+				{flag: "since", kind: instant, usage: "begin with the first event at or after this `time`, or up to two minutes earlier"},
 				{flag: "types", usage: "only events of these `types`, separated by commas"},
 				{flag: "wait", name: "waitSeconds", kind: seconds, usage: "how long to wait if there is no event, at most 30s", maximum: 30},
 				{flag: "limit", kind: integer, usage: "maximum `number` of events, up to 100", minimum: 1},
 			},
 		},
 		{
-			use: "settings", short: "Show whether a tenant has events", method: http.MethodGet, path: "/event_settings", columns: settings,
+			use: "settings", short: "Show whether the events of a tenant are enabled", method: http.MethodGet, path: "/event_settings", columns: settings,
 		},
 		{
 			use: "set", short: "Enable or disable the events of a tenant",
 			long:    `While events are off, nothing that happens becomes an event. Those that exist stay until they expire.`,
 			example: "  atrium events set --tenant tenant_… --enabled",
 			method:  http.MethodPatch, path: "/event_settings", ifMatch: requiredIfMatch, columns: settings, params: []param{
-				{flag: "enabled", kind: boolean, usage: "whether the tenant has events", required: true},
+				{flag: "enabled", kind: boolean, usage: "whether events are enabled", required: true},
 			},
 		},
 	}, extraCommands: []func(*target) *cobra.Command{newEventsTail, newEventsForward}}

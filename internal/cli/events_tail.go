@@ -119,7 +119,7 @@ command is interrupted.`,
 		Example: "  atrium events tail --tenant tenant_… --follow --types account_log.created",
 	}
 	follow := cmd.Flags().BoolP("follow", "f", false, "wait for new events")
-	lines := cmd.Flags().Int64P("lines", "n", 10, "how many events to begin before the end, of any type: a `number`")
+	lines := cmd.Flags().Int64P("lines", "n", 10, "`number` of the newest events to begin with, of any type")
 	types := cmd.Flags().String("types", "", "only events of these `types`, separated by commas")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, oneTenant) }
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {

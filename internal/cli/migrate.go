@@ -20,10 +20,10 @@ and the management commands do this automatically.
 
 With --distribute=citus, then distribute the tables and their rows by tenant over a Citus
 cluster. --database names the coordinator. Tables that are already distributed stay as
-they are: if a run is interrupted, run the command again. Stop all Atrium nodes before,
-and start them again after.
+they are: if a run is interrupted, run the command again. Stop all Atrium nodes first,
+and start them again afterward.
 
-With --finish, then end the upgrade to this release: nodes of the previous release stop,
+With --finish, then finish the upgrade to this release: nodes of the previous release stop,
 and no longer start. This cannot be undone. Run it when all nodes run this release. On
 SQLite the server does it itself, and a new database does not need --finish.`,
 		Example: "  atrium migrate\n" +
@@ -33,7 +33,7 @@ SQLite the server does it itself, and a new database does not need --finish.`,
 	}
 	database, out := databaseFlag(cmd), outputFlag(cmd)
 	distribute := cmd.Flags().String("distribute", "", "`cluster` to distribute the tables over: citus")
-	finish := cmd.Flags().Bool("finish", false, "stop nodes of the previous release, for good")
+	finish := cmd.Flags().Bool("finish", false, "finish the upgrade: nodes of the previous release stop permanently")
 	yes := cmd.Flags().Bool("yes", false, "skip the confirmation prompt of --finish")
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		if *distribute != "" && *distribute != "citus" {

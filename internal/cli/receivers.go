@@ -30,7 +30,7 @@ var mappedColumns = []column{
 }
 
 // receiverSecret is the secret of a receiver that the other system has made.
-var receiverSecret = param{flag: "secret", kind: private, usage: "`file` that contains the secret which the other system has made; - for stdin"}
+var receiverSecret = param{flag: "secret", kind: private, usage: "`file` that contains the secret from the other system; - for stdin"}
 
 // receiverParams are what a receiver is created and updated with, except its name and provider.
 func receiverParams() []param {
@@ -48,7 +48,7 @@ func receiverParams() []param {
 			{flag: "username", usage: "user `name` for basic"},
 		}},
 		{flag: "mapping", kind: document, usage: "how deliveries become entries: CEL expressions as a JSON `object`", parts: []param{
-			{flag: "filter", usage: "CEL `expression` that is false for deliveries without an entry"},
+			{flag: "filter", usage: "CEL `expression` that is false for deliveries to acknowledge without an entry"},
 			{flag: "type", usage: "CEL `expression` for the type of the entry"},
 			{flag: "account", name: "accountId", usage: "CEL `expression` for the ID of the account"},
 			{flag: "domain", usage: "CEL `expression` for the domain of the account"},
@@ -87,9 +87,9 @@ func receivers() group {
 		},
 		{
 			use: "create", short: "Create a receiver",
-			long: `Set the address of the receiver in the other system. If that has made a secret, pass it with --secret-file.
-Otherwise one is generated, shown once, and set in the other system. The server needs the setting
-secrets-key-file.`,
+			long: `Set the address of the receiver in the other system. If that system generates the secret, pass it with
+--secret-file. Otherwise the server generates one: it is shown once, and you set it in the other system.
+The server needs the setting secrets-key-file.`,
 			example: "  atrium receivers create --tenant tenant_… --name Pushes --provider github --domain '\"example.com\"'",
 			method:  http.MethodPost, path: "/receivers", idempotent: true, layout: layoutDetails, columns: created, note: "(shown only once)", params: slices.Concat([]param{
 				required, {flag: "provider", usage: "the `system` that sends the webhooks, or how they are verified", values: providers, required: true}, receiverSecret,
@@ -97,8 +97,8 @@ secrets-key-file.`,
 		},
 		{
 			use: "update RECEIVER_ID", short: "Change a receiver", method: http.MethodPatch, path: path, ifMatch: requiredIfMatch, resource: path, layout: layoutDetails,
-			long: `Only what the flags set is changed: --type '"deal"' keeps the other expressions of the mapping, and --type ''
-restores the default. --mapping and --verification replace the whole.`,
+			long: `Only what the flags set changes: --type '"deal"' keeps the other expressions of the mapping, and --type ''
+restores the default. --mapping and --verification replace everything.`,
 			example: "  atrium receivers update receiver_… --type '\"deal\"'",
 			columns: receiverDetails, params: slices.Concat([]param{name}, receiverParams()),
 		},
@@ -129,8 +129,8 @@ restores the default. --mapping and --verification replace the whole.`,
 		},
 		{
 			use: "map-again RECEIVER_ID", short: "Map deliveries in quarantine again, oldest first", method: http.MethodPost, path: path + "/map_again",
-			long: `Those that are mapped become entries; the others stay. One call maps a limited number: repeat it with
---cursor, which skips those that have failed.`,
+			long: `Deliveries that can be mapped become entries; the others stay. One call maps a limited number: repeat it
+with --cursor, which skips those that have failed.`,
 			columns: mappedColumns, advise: restToMap, params: []param{
 				{flag: "limit", kind: integer, usage: "maximum `number` of deliveries, up to 200 (default 100)", minimum: 1},
 				{flag: "cursor", usage: "`cursor` printed by the previous call"},

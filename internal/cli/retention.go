@@ -33,7 +33,7 @@ func retention() group {
 			long: `One rule applies to an entry, the most specific one: with its source and type, then with its
 source, then with its type, then with neither. Running servers delete the entries in the
 background, as they get old. To see what rules would delete, run "atrium retention check".
-An empty array switches retention off.`,
+An empty array disables retention.`,
 			example: `  atrium retention set --tenant tenant_… --rules '[{"days":730},{"source":"web","days":90}]'`,
 			method:  http.MethodPut, path: "/retention", ifMatch: requiredIfMatch, layout: layoutMember, rowsMember: "rules", items: "rules",
 			columns: retentionColumns, confirm: "Permanently delete", affected: allExpired, harmless: withoutRules, params: []param{set},

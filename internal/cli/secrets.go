@@ -44,7 +44,7 @@ func newAddKey() *cobra.Command {
 		Short: "Add a random key to the file with the keys, or create the file",
 		Long: `Add a random key to the file that the setting secrets-key-file names. The command creates a
 missing file, which only its owner can read. Keep a copy of the file apart from backups of
-the database: without it, all secrets must be created again.
+the database: without it, every webhook and receiver needs a new secret.
 
 The key comes first: it encrypts from the next start of the server on, and the other keys
 still decrypt. To replace the keys of a single server, restart it and run atrium secrets
@@ -132,10 +132,10 @@ backup that you may restore is older.`,
 func newForgetKey() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget-key ID...",
-		Short: "Say that keys are lost, so that servers are ready without them",
-		Long: `Say that keys are lost, so that servers whose secrets-key-file lacks them are ready again.
-The secrets that these keys have encrypted stay unreadable: rotate the secret of each
-webhook. "atrium doctor" and the log of a server that is not ready name the keys.`,
+		Short: "Declare keys lost, so that servers are ready without them",
+		Long: `Declare keys lost, so that servers whose secrets-key-file lacks them are ready again. The
+secrets that these keys have encrypted stay unreadable: rotate the secret of each webhook
+and receiver. "atrium doctor" and the log of a server that is not ready name the keys.`,
 		Example: "  atrium secrets forget-key 6f0c8a5b1d2e3f40",
 		Args:    cobra.MinimumNArgs(1),
 	}

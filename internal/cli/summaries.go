@@ -30,7 +30,7 @@ func summaries() group {
 		{
 			use: "set", short: "Set the summary template of a source, or of a source and a type",
 			long: `A template is text, in which {/name} stands for the value at the JSON Pointer /name in the
-payload: at most 20 of them. A value that is missing, null, an object or an array gives nothing.
+payload: at most 20 of them. A value that is missing, null, an object or an array is left out.
 The template with the source and the type of an entry applies, or else the one with only its
 source. The command prints all templates after the change.`,
 			example: "  atrium summaries set --tenant tenant_… --source web --type form --template '{/person/name} filled {/form}'",

@@ -32,8 +32,8 @@ A line that is already stored is skipped if it is the same. The first invalid li
 the import; the error names the fault and the line to continue from.
 
 With --csv, FILE is CSV with column names in its first line: commas, semicolons or tabs,
-UTF-8. Each row becomes an account or a prospect. --map says which columns have which
-members; without it, usual names are recognized.`,
+UTF-8. Each row becomes an account or a prospect. --map assigns columns to
+members; without it, common names are recognized.`,
 		example: "  atrium import --tenant tenant_… data.ndjson\n" +
 			"  atrium import --tenant tenant_… --check data.ndjson\n" +
 			"  atrium import --tenant tenant_… --from-line 1501 data.ndjson\n" +

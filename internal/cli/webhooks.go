@@ -75,8 +75,8 @@ func webhooks() group {
 		},
 		{
 			use: "create", short: "Create a webhook",
-			long: `The secret, by which endpoints verify signatures, is shown once. The webhook gets the events that happen from
-now on, and enables the events of the tenant. The server needs the setting secrets-key-file.`,
+			long: `The secret, by which endpoints verify signatures, is shown once. The command enables the events of the tenant.
+The webhook gets only later events. The server needs the setting secrets-key-file.`,
 			example: "  atrium webhooks create --tenant tenant_… --url https://hooks.example.com/atrium --event-types account_log.created",
 			method:  http.MethodPost, path: "/webhooks", idempotent: true, layout: layoutDetails, columns: created, note: "(shown only once)", params: create,
 		},
@@ -147,9 +147,9 @@ func replayOperations(path string) []operation {
 	return []operation{
 		{
 			use: "replay WEBHOOK_ID", short: "Deliver a range of events again",
-			long: `Deliver the events of a range again that the webhook selects, in the background. With --failed-only, deliver
-those whose last attempt has failed, after an outage for example: what was given up begins again, and what is pending
-is tried now. --check counts the events, and delivers nothing.`,
+			long: `Deliver again, in the background, the events of a range that the webhook selects. With --failed-only, deliver only
+those whose last attempt has failed, for example after an outage: failed deliveries start again, and pending ones are
+attempted now. --check counts the events and delivers nothing.`,
 			example: "  atrium webhooks replay webhook_… --failed-only --since 2026-06-01",
 			method:  http.MethodPost, path: path, idempotent: true, columns: replayColumns, checkFormat: formatReplayCheck, params: []param{
 				{flag: "from", kind: integer, usage: "first `position` (default: the oldest event that is stored)", minimum: 1},
