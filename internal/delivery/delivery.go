@@ -80,8 +80,8 @@ type Config struct {
 
 	MaxRequests int // in flight, of all webhooks
 
-	// OthersActive reports whether other tenants use the process, apart from deliveries: then the rate of the tenant's requests
-	// is limited. nil if only deliveries use it.
+	// OthersActive reports whether other tenants use the process for anything but deliveries. If so, the rate of the tenant's
+	// requests is limited. nil if only deliveries use the process.
 	OthersActive func(atrium.TenantID) bool
 
 	// AcquireHeavy waits until a tenant may use a processor for longer than a small request; nil for no limit. The
@@ -103,13 +103,13 @@ const (
 	// sync and an equal pause; 1024 delays appends.
 	maxOutcomes = 512
 
-	// Events that were sent or are to be, and whose results are not stored: those of a transaction that runs, those of the
-	// next one, and those to be sent.
+	// maxLive is the maximum number of events that a session has read and whose results are not stored: those of a running
+	// transaction, those of the next one, and those to be sent.
 	maxLive = 2*maxOutcomes + 2*windowEvents
 
-	skippedEvents          = 1000
-	dueLimit               = 16 // deliveries that are read at once
-	maxConsecutiveFailures = 5  // after which a session ends
+	skippedEvents          = 1000 // by which the cursor advances at most before it is stored, although no event was selected
+	dueLimit               = 16   // deliveries that are read at once
+	maxConsecutiveFailures = 5    // after which a session ends
 
 	maxBurst        = 50       // requests of a tenant that begin at once
 	bytesPerRequest = 64 << 10 // of a body; a longer one counts as several requests
@@ -122,8 +122,8 @@ const (
 	freeReceived       = 4 << 10
 	receivedPerRequest = 1 << 10
 
-	// A session selects events for so long before others of its tenant may. An event whose filter takes longer is
-	// the only one.
+	// selectTime is how long a session selects events before other heavy work of its tenant may run. It selects at least one
+	// event.
 	selectTime = 20 * time.Millisecond
 )
 

@@ -61,7 +61,7 @@ func (t *tenantDeliveries) charge(n int, interval time.Duration) {
 	t.next = t.next.Add(time.Duration(n) * interval)
 }
 
-// othersActive reports whether other tenants have deliveries, or use the process otherwise.
+// othersActive reports whether other tenants have deliveries, or use the process for anything else.
 func (d *Dispatcher) othersActive(tenant atrium.TenantID) bool {
 	d.mu.Lock()
 	some := len(d.tenants) > 1
@@ -142,7 +142,7 @@ func (d *Dispatcher) claim(ctx, drain context.Context, running *sync.WaitGroup) 
 	if err != nil {
 		return false, err
 	}
-	// Processes that look at the same webhooks try different ones first, but those first that have waited longest.
+	// Shuffle, so that processes try different webhooks first, but only in chunks: those that have waited longest come first.
 	for some := range slices.Chunk(due, maxTenantSessions) {
 		mathrand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 	}
@@ -182,7 +182,7 @@ func alternate(due []store.DueWebhook) {
 	slices.SortStableFunc(due, func(a, b store.DueWebhook) int { return cmp.Compare(turn[a], turn[b]) })
 }
 
-// lease leases a webhook and starts its session, unless there is no room for it.
+// lease leases a webhook and starts its session, unless the limits of sessions are reached.
 func (d *Dispatcher) lease(ctx, drain context.Context, due store.DueWebhook, running *sync.WaitGroup) (started bool, err error) {
 	if !d.reserve(due) {
 		return false, nil
@@ -203,7 +203,7 @@ func (d *Dispatcher) lease(ctx, drain context.Context, due store.DueWebhook, run
 	return true, nil
 }
 
-// reserve reserves a place for a session, and reports whether there was one.
+// reserve reserves a session within the limits, and reports whether it could.
 func (d *Dispatcher) reserve(due store.DueWebhook) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -227,7 +227,7 @@ func (d *Dispatcher) reserve(due store.DueWebhook) bool {
 	return true
 }
 
-// unreserve releases the place of a session.
+// unreserve releases what reserve has reserved.
 func (d *Dispatcher) unreserve(due store.DueWebhook) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

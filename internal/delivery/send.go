@@ -294,7 +294,7 @@ type recording struct {
 }
 
 // flush begins to store results, unless it does already. If the last call has failed, it stores the same ones: they may be
-// stored already. Requests go on in the meantime.
+// stored already. Requests continue in the meantime.
 func (s *session) flush() {
 	if s.recording {
 		return

@@ -37,11 +37,11 @@ type session struct {
 	atEnd     bool        // nothing follows readTo, as of the last read
 	window    int         // how many events it reads at once: fewer if their selection takes long
 	live      []*item
-	retries   []*item        // stored deliveries that are due and not sent yet
-	handling  map[int64]bool // positions that are in flight, or have an outcome that is not stored yet
-	recorded  int64          // deliveries may be stored up to this position
-	held      map[string]int // ordered: outcomes by subject that are not stored yet and leave a delivery unfinished
-	busy      map[string]bool
+	retries   []*item         // stored deliveries that are due and not sent yet
+	handling  map[int64]bool  // positions that are in flight, or have an outcome that is not stored yet
+	recorded  int64           // deliveries may be stored up to this position
+	held      map[string]int  // ordered: outcomes by subject that are not stored yet and leave a delivery unfinished
+	busy      map[string]bool // ordered: subjects with a request in flight
 	inFlight  int
 	results   chan *item // sent, with their attempts
 	pace      pace
@@ -67,7 +67,7 @@ type session struct {
 	disabled     bool
 	releaseAt    *time.Time   // when the webhook is due again after the session
 	leaseEnd     atomic.Int64 // local time in microseconds after which no request begins
-	lost         bool
+	lost         bool         // the lease is lost, or the process must end: nothing more is stored
 
 	behind atomic.Int64 // time of the first event that is not stored, 0 for none
 }
@@ -296,7 +296,7 @@ func (s *session) stop(at time.Time) {
 	}
 }
 
-// failed handles an error of the store. It is no error if the tenant or the lease is gone.
+// failed handles an error of the store. If the tenant or the lease is gone, the session ends without an error.
 func (s *session) failed(what string, err error) {
 	switch {
 	case errors.Is(err, store.ErrLeaseLost), atrium.CodeOf(err) == atrium.CodeNotFound:
@@ -312,7 +312,7 @@ func (s *session) failed(what string, err error) {
 // unstored reports whether there are outcomes that are not stored, as far as is known.
 func (s *session) unstored() bool { return s.storing != nil || len(s.pending.Outcomes) > 0 }
 
-// idle reports whether there is nothing in memory.
+// idle reports whether the session has no events, retries, requests or results left.
 func (s *session) idle() bool {
 	return s.atEnd && len(s.live) == 0 && len(s.retries) == 0 && s.inFlight == 0 && !s.unstored()
 }
@@ -328,8 +328,8 @@ func (s *session) finished() bool {
 	return s.idle() && s.replay == "" && time.Since(s.lastWork) >= s.timing.linger
 }
 
-// release ends the lease, and reports whether the session has ended. A session without work goes on if there is
-// some after all.
+// release ends the lease, and reports whether the session has ended. A session without work continues if the
+// store has work for it after all.
 func (s *session) release() bool {
 	if s.pending.Cursor > s.cursor || s.pending.Lost > 0 || s.pending.FilterFaults > 0 {
 		s.flush()
