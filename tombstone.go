@@ -2,7 +2,8 @@ package atrium
 
 // A Tombstone is what remains of an erased entry: its receipt, so that a retry of its request is
 // still a replay, and no content. The idempotency key and the request are stored as HMAC-SHA256
-// under a secret of the tenant. Without the secret, nobody can test guesses of a key.
+// under a secret of the tenant. Guesses of a key can be tested only with
+// the secret.
 type Tombstone struct {
 	EntryID   EntryID
 	TenantID  TenantID
