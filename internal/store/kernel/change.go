@@ -114,6 +114,9 @@ func (tx *Mutation) countResult(each func(engine.Row) error) func(engine.Row) er
 	}
 }
 
+// Query, Lock, Exec, Batch, PipelineQuery and PipelineExec are the methods of engine.Tx. They also count what they read
+// or write (CountBytes).
+
 func (tx *Mutation) Query(sql string, args engine.Args, each func(engine.Row) error) error {
 	return tx.Tx.Query(sql, args, tx.countResult(each))
 }

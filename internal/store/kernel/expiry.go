@@ -11,9 +11,9 @@ import (
 const expiryTenants = 100
 
 // Expire calls expire for up to expiryTenants tenants after the given one, "" for the first, as long as it reports
-// that there is more. The call for the first tenants includes others, which are not in the table of tenants. It
-// returns the tenant to continue after, "" at the end. Tenants take turns, with pauses (InTurn). On an error it
-// continues with the next tenant, and returns the first error.
+// that there is more. With after "", it also handles others, which are not in the table of tenants. It returns the
+// tenant to continue after, "" at the end. Tenants take turns, with pauses (InTurn). On an error it continues with the
+// next tenant, and returns the first error.
 func (db *DB) Expire(
 	ctx context.Context, after atrium.TenantID, expire func(context.Context, atrium.TenantID) (more bool, err error), others ...atrium.TenantID,
 ) (next atrium.TenantID, err error) {
