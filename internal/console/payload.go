@@ -35,20 +35,38 @@ const (
 
 // parseNode returns the tree of a JSON text.
 func parseNode(text jsontext.Value) (node, error) {
-	left := maxNodes
-	return readNode(jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true)), "", &left, 0)
+	return readTree(text, &bounds{nodes: maxNodes, text: maxText})
 }
 
-func readNode(d *jsontext.Decoder, key string, left *int, depth int) (n node, err error) {
-	n.Key = atrium.Shorten(maxText, key)
-	*left--
+// The bounds of a tree say how much of a JSON text it may have.
+type bounds struct {
+	nodes int  // that are left
+	text  int  // code points of a text
+	cut   bool // something was left out
+}
+
+// readTree returns the tree of a JSON text within bounds.
+func readTree(text jsontext.Value, b *bounds) (node, error) {
+	return readNode(jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true)), "", b, 0)
+}
+
+// shorten returns a text within the bounds.
+func (b *bounds) shorten(text string) string {
+	short := atrium.Shorten(b.text, text)
+	b.cut = b.cut || short != text
+	return short
+}
+
+func readNode(d *jsontext.Decoder, key string, left *bounds, depth int) (n node, err error) {
+	n.Key = left.shorten(key)
+	left.nodes--
 	kind := d.PeekKind()
 	if kind != '{' && kind != '[' {
 		token, err := d.ReadToken()
 		if err != nil {
 			return n, err
 		}
-		n.Kind, n.Text = kindValue, atrium.Shorten(maxText, token.String())
+		n.Kind, n.Text = kindValue, left.shorten(token.String())
 		if kind == '"' {
 			n.Kind = kindText
 		}
@@ -58,8 +76,8 @@ func readNode(d *jsontext.Decoder, key string, left *int, depth int) (n node, er
 	if kind == '{' {
 		n.Kind = kindObject
 	}
-	if depth == maxDepth || *left <= 0 {
-		n.More = true
+	if depth == maxDepth || left.nodes <= 0 {
+		n.More, left.cut = true, true
 		return n, d.SkipValue()
 	}
 	if _, err := d.ReadToken(); err != nil {
@@ -74,7 +92,8 @@ func readNode(d *jsontext.Decoder, key string, left *int, depth int) (n node, er
 			}
 			name = token.String()
 		}
-		if n.More = n.More || *left <= 0; n.More {
+		if n.More = n.More || left.nodes <= 0; n.More {
+			left.cut = true
 			if err := d.SkipValue(); err != nil {
 				return n, err
 			}

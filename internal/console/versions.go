@@ -24,15 +24,6 @@ type version struct {
 	Content       jsontext.Value `json:"content"`
 }
 
-// Tree returns the content as a tree.
-func (v version) Tree() node {
-	tree, err := parseNode(v.Content)
-	if err != nil {
-		return node{Kind: kindValue, Text: "none"}
-	}
-	return tree
-}
-
 // Raw returns the content as text.
 func (v version) Raw() string { return indent(v.Content) }
 
@@ -210,6 +201,8 @@ type versionPage struct {
 	Version  version
 	Own      string
 	Bytes    int64
+	Laid     node // the content; zero for none
+	Partly   bool // Laid is only a part of it
 	Raw      string
 	Cut      bool     // Raw is only the beginning
 	Preview  *preview // just created; nil for none
@@ -258,7 +251,11 @@ func (r *request) showVersion(made *preview) error {
 		return err
 	}
 	p.Bytes = int64(len(p.Version.Content))
-	if err := r.heavily(func() error { p.Raw, p.Cut = raw(p.Version.Content); return nil }); err != nil {
+	if err := r.heavily(func() error {
+		p.Laid, p.Partly = layOut(p.Version.Content)
+		p.Raw, p.Cut = raw(p.Version.Content)
+		return nil
+	}); err != nil {
 		return err
 	}
 	return r.show("version", "pages", "Version "+strconv.FormatInt(p.Version.VersionNumber, 10), p)
