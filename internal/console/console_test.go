@@ -62,40 +62,40 @@ func TestTreesShowEveryValueAsItIsWritten(t *testing.T) {
 	}
 }
 
-// A comparison has all lines of both texts in order, marks those that differ, and has the same number of
-// rows as differences as the shortest script of changes needs.
-func TestComparisonsAreCompleteAndShort(t *testing.T) {
+// Lists side by side have all elements in order, and as many equal ones as both have in the same order.
+func TestListsSideBySideAreComplete(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	lines := func(n int) (all []string) {
+	list := func(n int) (all []string) {
 		for range n {
 			all = append(all, strconv.Itoa(random.IntN(4)))
 		}
 		return all
 	}
 	for range 2000 {
-		left, right := lines(random.IntN(12)), lines(random.IntN(12))
-		var gotLeft, gotRight []string
-		equal := 0
-		for _, row := range sideBySide(left, right) {
-			if row.Left != "" {
-				gotLeft = append(gotLeft, row.Left)
+		left, right := list(random.IntN(12)), list(random.IntN(12))
+		nextLeft, nextRight, equal := 0, 0, 0
+		for _, p := range sideBySide(left, right, 12) {
+			if p.left >= 0 && p.left != nextLeft || p.right >= 0 && p.right != nextRight {
+				t.Fatalf("%q and %q: the pair %+v comes too early or late", left, right, p)
 			}
-			if row.Right != "" {
-				gotRight = append(gotRight, row.Right)
+			if p.left >= 0 {
+				nextLeft++
 			}
-			if !row.Changed {
-				equal++
-				if row.Left != row.Right {
-					t.Fatalf("%q and %q are not marked", row.Left, row.Right)
+			if p.right >= 0 {
+				nextRight++
+			}
+			if p.same {
+				if equal++; left[p.left] != right[p.right] {
+					t.Fatalf("%q and %q: the pair %+v is not the same", left, right, p)
 				}
 			}
 		}
-		if !slices.Equal(gotLeft, left) || !slices.Equal(gotRight, right) || equal != common(left, right) {
-			t.Fatalf("%q and %q: %q and %q, %d equal lines, want %d", left, right, gotLeft, gotRight, equal, common(left, right))
+		if nextLeft != len(left) || nextRight != len(right) || equal != common(left, right) {
+			t.Fatalf("%q and %q: %d equal elements, want %d", left, right, equal, common(left, right))
 		}
 	}
-	if rows := sideBySide(lines(5000), lines(5000)); len(rows) != 5000 {
-		t.Errorf("%d rows for 5,000 lines", len(rows))
+	if pairs := sideBySide(list(5000), list(5000), 1000); len(pairs) != 5000 {
+		t.Errorf("%d pairs for 5,000 elements", len(pairs))
 	}
 }
 

@@ -21,18 +21,6 @@ func TestDeepTextsStayShort(t *testing.T) {
 	}
 }
 
-func TestLongComparisonsShowWhatDiffers(t *testing.T) {
-	left := strings.Split(strings.Repeat("same\n", maxShownRows)+"last", "\n")
-	right := strings.Split(strings.Repeat("same\n", maxShownRows)+strings.Repeat("x", maxText+1), "\n")
-	rows, cut := shownRows(sideBySide(left, right))
-	if len(rows) != 1 || rows[0].Left != "last" || len([]rune(rows[0].Right)) != maxText || !cut {
-		t.Errorf("%d rows are shown", len(rows))
-	}
-	if rows, cut := shownRows(sideBySide(left[:9], right[:9])); len(rows) != 9 || cut {
-		t.Errorf("of a short comparison, %d rows are shown", len(rows))
-	}
-}
-
 func FuzzIndentedSize(f *testing.F) {
 	f.Add(`{"a":["\\\"[",{"b":{}}, 1.5e3 ,null]}`)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -340,6 +340,15 @@ func (o object) get(name string) jsontext.Value {
 	return nil
 }
 
+// values returns the members by name.
+func (o object) values() map[string]jsontext.Value {
+	all := make(map[string]jsontext.Value, len(o))
+	for _, p := range o {
+		all[p.name] = p.value
+	}
+	return all
+}
+
 func (o *object) set(name string, value jsontext.Value) {
 	for i := range *o {
 		if (*o)[i].name == name {

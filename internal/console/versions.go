@@ -3,7 +3,6 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -262,15 +261,13 @@ func (r *request) showVersion(made *preview) error {
 }
 
 type comparePage struct {
-	Audience audience
-	From, To version
-	Own      string
-	Rows     []pair
-	Cut      bool // Rows are only those that differ, and not all of them if there are very many
-	Equal    bool
+	Audience   audience
+	From, To   version
+	Own        string
+	Difference *difference
 }
 
-// compareVersions shows two versions side by side.
+// compareVersions shows what differs between two versions.
 func (c *Console) compareVersions(r *request) error {
 	p := comparePage{Own: r.own()}
 	if _, err := r.get(&p.Audience, r.audiencePath(), nil); err != nil {
@@ -281,105 +278,8 @@ func (c *Console) compareVersions(r *request) error {
 			return err
 		}
 	}
-	if err := r.heavily(func() error {
-		p.Rows = sideBySide(strings.Split(p.From.Raw(), "\n"), strings.Split(p.To.Raw(), "\n"))
-		p.Equal = !slices.ContainsFunc(p.Rows, func(row pair) bool { return row.Changed })
-		p.Rows, p.Cut = shownRows(p.Rows)
-		return nil
-	}); err != nil {
+	if err := r.heavily(func() error { p.Difference = compare(p.From.Content, p.To.Content); return nil }); err != nil {
 		return err
 	}
 	return r.show("compare", "pages", "Compare versions", p)
-}
-
-// A pair is a line of a comparison. An empty side has no such line.
-type pair struct {
-	Left, Right string
-	Changed     bool
-}
-
-// maxShownRows is how many rows of a comparison a page shows.
-const maxShownRows = 5000
-
-// shownRows returns all rows or, of more than maxShownRows, the first ones that differ. Long lines are cut.
-func shownRows(rows []pair) (shown []pair, cut bool) {
-	if cut = len(rows) > maxShownRows; cut {
-		rows = slices.DeleteFunc(rows, func(row pair) bool { return !row.Changed })
-		rows = rows[:min(len(rows), maxShownRows)]
-	}
-	for i := range rows {
-		rows[i].Left, rows[i].Right = atrium.Shorten(maxText, rows[i].Left), atrium.Shorten(maxText, rows[i].Right)
-	}
-	return rows, cut
-}
-
-// maxCompared is the maximum number of different lines of a side that are aligned.
-const maxCompared = 400
-
-// sideBySide aligns the lines of two texts: equal lines are in the same pair. Where more than maxCompared
-// lines differ, they are shown without a match.
-func sideBySide(left, right []string) (rows []pair) {
-	before, after := 0, 0
-	for before < min(len(left), len(right)) && left[before] == right[before] {
-		before++
-	}
-	for after < min(len(left), len(right))-before && left[len(left)-1-after] == right[len(right)-1-after] {
-		after++
-	}
-	for _, line := range left[:before] {
-		rows = append(rows, pair{Left: line, Right: line})
-	}
-	rows = append(rows, align(left[before:len(left)-after], right[before:len(right)-after])...)
-	for _, line := range left[len(left)-after:] {
-		rows = append(rows, pair{Left: line, Right: line})
-	}
-	return rows
-}
-
-// align returns pairs with a longest common subsequence of the lines.
-func align(left, right []string) (rows []pair) {
-	if len(left) > maxCompared || len(right) > maxCompared {
-		return zip(left, right)
-	}
-	longest := make([][]int, len(left)+1) // of the rest of both sides
-	for i := range longest {
-		longest[i] = make([]int, len(right)+1)
-	}
-	for i := len(left) - 1; i >= 0; i-- {
-		for j := len(right) - 1; j >= 0; j-- {
-			if longest[i][j] = max(longest[i+1][j], longest[i][j+1]); left[i] == right[j] {
-				longest[i][j] = longest[i+1][j+1] + 1
-			}
-		}
-	}
-	i, j, fromLeft, fromRight := 0, 0, 0, 0
-	for i < len(left) && j < len(right) {
-		switch {
-		case left[i] == right[j]:
-			rows = append(rows, zip(left[fromLeft:i], right[fromRight:j])...)
-			rows = append(rows, pair{Left: left[i], Right: right[j]})
-			i, j = i+1, j+1
-			fromLeft, fromRight = i, j
-		case longest[i+1][j] >= longest[i][j+1]:
-			i++
-		default:
-			j++
-		}
-	}
-	return append(rows, zip(left[fromLeft:], right[fromRight:])...)
-}
-
-// zip returns pairs of different lines, side by side.
-func zip(left, right []string) (rows []pair) {
-	for i := range max(len(left), len(right)) {
-		p := pair{Changed: true}
-		if i < len(left) {
-			p.Left = left[i]
-		}
-		if i < len(right) {
-			p.Right = right[i]
-		}
-		rows = append(rows, p)
-	}
-	return rows
 }

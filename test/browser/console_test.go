@@ -663,11 +663,11 @@ func TestConsoleWritesPages(t *testing.T) {
 				t.Errorf("the preview shows %s", shown)
 			}
 			b.open(own + "/compare?from=1&to=2")
-			if removed, added := b.seen(".removed"), b.seen(".added"); !strings.Contains(removed, "One") || !strings.Contains(added, "Two") {
+			if removed, added := b.seen("del"), b.seen("ins"); !strings.Contains(removed, "One") || !strings.Contains(added, "Two") {
 				t.Errorf("the comparison shows %q and %q", removed, added)
 			}
-			if changed := get[int](b, `document.querySelectorAll(".added").length`); changed != 1 {
-				t.Errorf("%d lines are marked", changed)
+			if changed := get[int](b, `document.querySelectorAll("ins").length`); changed != 1 {
+				t.Errorf("%d texts are marked", changed)
 			}
 		})
 	})

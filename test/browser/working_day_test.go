@@ -131,7 +131,7 @@ func workingDay(t *testing.T, o *office, b *tab) {
 	version("Tools that last, in hall 4", "with the hall")
 	b.submit(`form[action$="/versions/2/publish"] button`)
 	b.open(audience + "/compare?from=1&to=2")
-	if added := b.seen(".added"); !strings.Contains(added, "in hall 4") {
+	if added := b.seen("ins"); !strings.Contains(added, "in hall 4") {
 		t.Errorf("the comparison shows %q", added)
 	}
 	b.open(audience)

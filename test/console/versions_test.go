@@ -66,3 +66,18 @@ func TestTheContentOfAVersionIsReadable(t *testing.T) {
 		}
 	})
 }
+
+func TestVersionsAreComparedMemberByMember(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleEditor)
+		s.version(cookie, `{"headline":"Meet <b>us</b> in Porto","<i>":"x","price":1,"list":["a","b"]}`)
+		s.version(cookie, `{"headline":"Meet <b>us</b> in Lisbon","<i>":"x","price":1,"list":["new","a","b"],"text":""}`)
+		s.page(cookie, s.audiencePath()+"/compare?from=2&to=3", []string{
+			"3 members differ.", `data-label="Version 2">Meet &lt;b&gt;us&lt;/b&gt; in <del>Porto</del></td>`, `in <ins>Lisbon</ins></td>`,
+			`<th scope="row">list › 1</th>`, `<span class="quiet">not in this version</span>`, `<span class="quiet">empty</span>`,
+			"4 members are the same", "<dt>&lt;i&gt;</dt><dd>x</dd>",
+		}, []string{"<b>us", "<i>"})
+		s.page(cookie, s.audiencePath()+"/compare?from=3&to=3", []string{"No member differs.", "7 members are the same"}, []string{"<table"})
+	})
+}
