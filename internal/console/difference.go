@@ -26,6 +26,28 @@ type changedMember struct {
 	Old, New side
 }
 
+// maxNamed is the number of members that Names has.
+const maxNamed = 5
+
+// Names returns the names of the first members that differ.
+func (d *difference) Names() string {
+	var names []string
+	for _, r := range d.Rows {
+		name := r.Name
+		if name == "" {
+			name = "the content"
+		}
+		if len(names) == 0 || names[len(names)-1] != name {
+			names = append(names, name)
+		}
+		if len(names) > maxNamed {
+			names[maxNamed] = "…"
+			break
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // A side is a value of one of the contents.
 type side struct {
 	Pieces  []piece

@@ -33,6 +33,9 @@ type sitePage struct {
 	} `json:"schedule"`
 }
 
+// Live reports whether sites show the page.
+func (p sitePage) Live() bool { return p.Status == string(atrium.PagePublished) && p.DeletedAt == "" }
+
 // An audience is an audience as the API shows it.
 type audience struct {
 	AudienceID       atrium.AudienceID `json:"audienceId"`

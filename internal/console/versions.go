@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
+	"atrium/internal/rest"
 )
 
 // A version is a version of an audience as the API shows it.
@@ -45,12 +46,19 @@ type audiencePage struct {
 	Tag      string // what the user has seen of Audience
 	Versions list[version]
 	Own      string        // the path of the page
+	Next     int64         // the number of the next version
+	State    audienceState // what readers see
 	Draft    string        // the content that a new version starts with
 	Texts    []contentText // of Draft
 	Note     string
 	Fault    string // why the new version was refused; "" for none
-	New      bool   // show the form
 }
+
+// Open reports whether versions can be written and published.
+func (p *audiencePage) Open() bool { return !p.Audience.Archived && p.Page.DeletedAt == "" }
+
+// Visible reports whether readers see the published version, if there is one.
+func (p *audiencePage) Visible() bool { return !p.Audience.Archived && p.Page.Live() }
 
 func (c *Console) createAudience(r *request) error {
 	a, err := r.call(call{method: http.MethodPost, path: r.pagePath() + "/audiences", body: map[string]any{"name": r.form("name")}})
@@ -79,10 +87,20 @@ func (r *request) showAudience(p audiencePage, status int) error {
 	if p.Versions, err = readList[version](r, r.audiencePath()+"/versions"); err != nil {
 		return err
 	}
-	p.Own = r.own()
-	if p.Draft == "" && len(p.Versions.Items) > 0 {
-		var last version
-		if _, err := r.get(&last, r.audiencePath()+"/versions/"+strconv.FormatInt(p.Versions.Items[0].VersionNumber, 10), nil); err != nil {
+	newest := p.Versions
+	if r.query("cursor") != "" {
+		if _, err := r.get(&newest, r.audiencePath()+"/versions", nil); err != nil {
+			return err
+		}
+	}
+	p.Own, p.Next = r.own(), 1
+	read := r.versionReader()
+	if len(newest.Items) > 0 {
+		p.Next = newest.Items[0].VersionNumber + 1
+	}
+	if p.Draft == "" && p.Next > 1 {
+		last, err := read(p.Next - 1)
+		if err != nil {
 			return err
 		}
 		if err := r.heavily(func() error { p.Draft = last.Raw(); return nil }); err != nil {
@@ -95,7 +113,59 @@ func (r *request) showAudience(p audiencePage, status int) error {
 	if err := r.heavily(func() error { p.Texts = contentTexts(p.Draft); return nil }); err != nil {
 		return err
 	}
-	return r.showStatus(status, "audience", "pages", p.Audience.Name, p)
+	if p.State, err = r.audienceState(&p.Audience, newest.Items, read); err != nil {
+		return err
+	}
+	return r.showStatus(status, "audience", "pages", p.Audience.Name, &p)
+}
+
+// An audienceState says what is published for an audience, and what a newer version changes.
+type audienceState struct {
+	Published version // zero for none
+	By        record  // of the audit log, about the publication; zero if it is unknown
+	Newer     version // the newest one that could be published; zero for none
+	Changes   *difference
+}
+
+// audienceState reads the state of an audience, of which newest has the newest versions.
+func (r *request) audienceState(u *audience, newest []version, read func(int64) (version, error)) (s audienceState, err error) {
+	var published int64
+	if u.PublishedVersion != nil {
+		published = *u.PublishedVersion
+		if s.Published, err = read(published); err != nil {
+			return s, err
+		}
+		var records list[record]
+		if _, err := r.get(&records, "/audit", url.Values{"subject": {s.Published.ID}, "action": {"version.publish"}, "limit": {"1"}}); err != nil {
+			return s, err
+		}
+		if len(records.Items) > 0 {
+			s.By = records.Items[0]
+		}
+	}
+	for _, v := range newest {
+		if v.VersionNumber <= published || v.Archived {
+			continue
+		}
+		if s.Newer, err = read(v.VersionNumber); err != nil || published == 0 {
+			return s, err
+		}
+		return s, r.heavily(func() error { s.Changes = compare(s.Published.Content, s.Newer.Content); return nil })
+	}
+	return s, nil
+}
+
+// versionReader returns a function that reads a version of the audience with its content, each once.
+func (r *request) versionReader() func(number int64) (version, error) {
+	known := map[int64]version{}
+	return func(number int64) (v version, err error) {
+		v, ok := known[number]
+		if !ok {
+			_, err = r.get(&v, r.audiencePath()+"/versions/"+strconv.FormatInt(number, 10), nil)
+			known[number] = v
+		}
+		return v, err
+	}
 }
 
 // firstContent is what the first version of an audience starts with. What sites read in it is up to them.
@@ -105,7 +175,7 @@ const firstContent = `{
 }`
 
 func (c *Console) createVersion(r *request) error {
-	p := audiencePage{Draft: lines(r.http.PostForm.Get("content")), Note: r.form("note"), New: true}
+	p := audiencePage{Draft: lines(r.http.PostForm.Get("content")), Note: r.form("note")}
 	var content jsontext.Value
 	if err := r.heavily(func() error {
 		r.changeTexts(&p)
@@ -120,7 +190,7 @@ func (c *Console) createVersion(r *request) error {
 	if p.Fault != "" {
 		return r.showAudience(p, http.StatusBadRequest)
 	}
-	_, err := r.call(call{method: http.MethodPost, path: r.audiencePath() + "/versions", body: map[string]any{"content": content, "note": p.Note}})
+	a, err := r.call(call{method: http.MethodPost, path: r.audiencePath() + "/versions", body: map[string]any{"content": content, "note": p.Note}})
 	if problem, ok := asError(err); ok && problem.Code == atrium.CodeInvalidRequest {
 		p.Fault = problem.Error()
 		return r.showAudience(p, http.StatusBadRequest)
@@ -128,7 +198,37 @@ func (c *Console) createVersion(r *request) error {
 	if err != nil {
 		return err
 	}
-	return r.redirect(r.own(), "version")
+	if r.form("publish") == "" {
+		return r.redirect(r.own(), "version")
+	}
+	var made version
+	if err := json.Unmarshal(a.body, &made); err != nil {
+		return err
+	}
+	message, err := r.publishVersion(r.audiencePath() + "/versions/" + strconv.FormatInt(made.VersionNumber, 10))
+	if problem, ok := asError(err); ok {
+		r.refused, r.kept = err, "Version "+strconv.FormatInt(made.VersionNumber, 10)+" is saved, but not published."
+		return r.showAudience(audiencePage{}, rest.Info(problem.Code).Status)
+	}
+	if err != nil {
+		return err
+	}
+	return r.redirect(r.own(), message)
+}
+
+// publishVersion publishes a version, and returns the message about it.
+func (r *request) publishVersion(path string) (message string, err error) {
+	if _, err := r.call(call{method: http.MethodPost, path: path + "/publish"}); err != nil {
+		return "", err
+	}
+	var p sitePage
+	if _, err := r.get(&p, r.pagePath(), nil); err != nil {
+		return "", err
+	}
+	if !p.Live() {
+		return "publishedlater", nil
+	}
+	return "published", nil
 }
 
 // changeTexts puts the texts of the form into the content. The form has the content that they are based on.
@@ -168,34 +268,30 @@ func (c *Console) endPreview(r *request) error {
 	return r.redirect(r.path("pages", r.http.PathValue("page_id")), "previewended")
 }
 
-// versionActions are the actions on a version.
-var versionActions = map[string]string{"publish": "published", "archive": "versionarchived", "restore": "versionrestored"}
+// versionActions are the actions on a version that need nothing else.
+var versionActions = map[string]string{"archive": "versionarchived", "restore": "versionrestored"}
 
-func (c *Console) changeVersion(r *request) error {
+func (c *Console) changeVersion(r *request) (err error) {
 	action := r.http.PathValue("action")
-	if action == "preview" {
-		return r.createPreview()
-	}
 	message, ok := versionActions[action]
-	if !ok {
+	switch {
+	case action == "preview":
+		return r.createPreview()
+	case action == "publish":
+		message, err = r.publishVersion(r.versionPath())
+	case ok:
+		_, err = r.call(call{method: http.MethodPost, path: r.versionPath() + "/" + action})
+	default:
 		return atrium.NotFound()
 	}
-	if _, err := r.call(call{method: http.MethodPost, path: r.versionPath() + "/" + action}); err != nil {
+	if err != nil {
 		return err
-	}
-	if action == "publish" {
-		var p sitePage
-		if _, err := r.get(&p, r.pagePath(), nil); err != nil {
-			return err
-		}
-		if p.Status != "published" {
-			message = "publishedlater"
-		}
 	}
 	return r.redirect(r.own(), message)
 }
 
 type versionPage struct {
+	Page     sitePage
 	Audience audience
 	Version  version
 	Own      string
@@ -243,6 +339,9 @@ func (r *request) createPreview() error {
 
 func (r *request) showVersion(made *preview) error {
 	p := versionPage{Own: r.own(), Preview: made}
+	if _, err := r.get(&p.Page, r.pagePath(), nil); err != nil {
+		return err
+	}
 	if _, err := r.get(&p.Audience, r.audiencePath(), nil); err != nil {
 		return err
 	}

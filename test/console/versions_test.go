@@ -81,3 +81,100 @@ func TestVersionsAreComparedMemberByMember(t *testing.T) {
 		s.page(cookie, s.audiencePath()+"/compare?from=3&to=3", []string{"No member differs.", "7 members are the same"}, []string{"<table"})
 	})
 }
+
+// transition changes the status of the page of the first tenant.
+func (s *site) transition(cookie, action string) {
+	s.t.Helper()
+	page, _, _ := strings.Cut(s.audiencePath(), "/audiences/")
+	if a := s.ask(http.MethodPost, page+"/"+action, nil, cookie); a.StatusCode != http.StatusSeeOther {
+		s.t.Fatal(action, a.Status, a.body)
+	}
+}
+
+func TestAVersionIsSavedAndPublishedAtOnce(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleEditor)
+		form := url.Values{"content": {`{"a":2}`}, "publish": {"yes"}}
+		s.page(cookie, s.audiencePath(), []string{"Save as version 2<", "Save and publish<", "It appears on <a", "which is a draft: visitors see it once the page is published."}, []string{"at once"})
+		if a := s.ask(http.MethodPost, s.audiencePath()+"/versions", form, cookie); a.Header.Get("Location") != s.audiencePath()+"?done=publishedlater" {
+			t.Errorf("on a draft: %s %v", a.Status, a.Header)
+		}
+		s.transition(cookie, "publish")
+		s.page(cookie, s.audiencePath(), []string{"Save as version 3<", "which is published. <small"}, []string{"a draft"})
+		if a := s.ask(http.MethodPost, s.audiencePath()+"/versions", form, cookie); a.Header.Get("Location") != s.audiencePath()+"?done=published" {
+			t.Errorf("on a published page: %s %v", a.Status, a.Header)
+		}
+		s.page(cookie, s.audiencePath(), []string{`/versions/3">Version 3</a> is what visitors of Spring see.`}, nil)
+		form.Set("content", "{")
+		if a := s.ask(http.MethodPost, s.audiencePath()+"/versions", form, cookie); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "Save and publish<") {
+			t.Errorf("without valid JSON: %s", a.Status)
+		}
+		s.page(s.signIn(atrium.RoleViewer), s.audiencePath(), nil, []string{"Save ", ">Publish", "at once"})
+	})
+}
+
+// What visitors see at once is said beside the button, and nowhere else.
+func TestAPageSaysWhatVisitorsSeeAtOnce(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleEditor)
+		page, _, _ := strings.Cut(s.audiencePath(), "/audiences/")
+		const sentence = "Visitors of Spring see this at once."
+		times := func(path string, want int) {
+			t.Helper()
+			if a := s.ask(http.MethodGet, path, nil, cookie); strings.Count(a.body, sentence) != want {
+				t.Errorf("%s says it %d times, want %d: %s", path, strings.Count(a.body, sentence), want, a.body)
+			}
+		}
+		s.version(cookie, `{"a":2}`)
+		times(s.audiencePath(), 0)
+		times(s.audiencePath()+"/versions/2", 0)
+		times(page, 1) // to publish it
+		times(page+"/edit", 0)
+		s.transition(cookie, "publish")
+		times(page, 2) // to unpublish or archive it, and to delete it
+		times(page+"/edit", 1)
+		times(s.audiencePath(), 3) // to publish the newest one, another one, and a new one
+		times(s.audiencePath()+"/versions/2", 1)
+		if a := s.ask(http.MethodPost, s.audiencePath()+"/versions/1/publish", nil, cookie); a.StatusCode != http.StatusSeeOther {
+			t.Fatal(a.Status, a.body)
+		}
+		times(s.audiencePath(), 4) // also to archive the audience
+		times(s.audiencePath()+"/versions/1", 0)
+		s.transition(cookie, "archive")
+		times(page, 0)
+		times(s.audiencePath(), 0)
+	})
+}
+
+func TestAnAudienceSaysWhatIsLive(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, viewer := s.signIn(atrium.RoleEditor), s.signIn(atrium.RoleViewer)
+		own := s.audiencePath()
+		s.page(viewer, own, []string{"Nothing is live: no version is published.", `/versions/1">Version 1</a> is the newest.`}, []string{"Compare with"})
+		s.version(cookie, `{"a":1,"headline":"<b>"}`)
+		if a := s.ask(http.MethodPost, own+"/versions/1/publish", nil, cookie); a.StatusCode != http.StatusSeeOther {
+			t.Fatal(a.Status, a.body)
+		}
+		const by = ` Robin published it <a href="`
+		s.page(viewer, own, []string{`Version 1</a> is published, but not live: the page is a draft.` + by, `Version 2</a> is newer and changes 1 member: headline.`, `href="` + own + `/compare?from=1&amp;to=2">Compare with version 1</a>`}, []string{"<b>", "Publish version"})
+		s.transition(cookie, "publish")
+		s.page(cookie, own, []string{`>live</span> <a href="` + own + `/versions/1">Version 1</a> is what visitors of Spring see.` + by, "Publish version 2<"}, nil)
+		s.version(cookie, `{"a":1}`)
+		s.page(cookie, own, []string{"Version 3</a> is newer, with the same content."}, nil)
+		if a := s.ask(http.MethodPost, own+"/versions/3/archive", nil, cookie); a.StatusCode != http.StatusSeeOther {
+			t.Fatal(a.Status, a.body)
+		}
+		s.page(cookie, own, []string{"Version 2</a> is newer", "Save as version 4<"}, nil)
+		if a := s.ask(http.MethodPost, own+"/versions/2/publish", nil, cookie); a.StatusCode != http.StatusSeeOther {
+			t.Fatal(a.Status, a.body)
+		}
+		s.page(cookie, own, []string{"Version 2</a> is what visitors"}, []string{"is newer"})
+		if a := s.ask(http.MethodPost, own+"/archive", url.Values{"tag": {"*"}}, cookie); a.StatusCode != http.StatusSeeOther {
+			t.Fatal(a.Status, a.body)
+		}
+		s.page(cookie, own, []string{"Version 2</a> is published, but not live: the audience is archived."}, []string{"Save as version", ">Publish"})
+	})
+}
