@@ -310,13 +310,29 @@ func (c *Console) createPage(r *request) error {
 	return r.redirect(r.path("pages", string(made.PageID), "edit"), "created")
 }
 
-// schedulePage sets when a page is published and unpublished, or removes the schedule if both are empty.
+// schedulePage sets when a page is published and unpublished, or removes the schedule if both are empty. It refuses what
+// would have no effect, which the API allows: somebody could change the status of the page before.
 func (c *Console) schedulePage(r *request) error {
 	schedule := map[string]any{}
 	for _, name := range []string{"publishAt", "unpublishAt"} {
 		if at := r.form(name); at != "" {
 			schedule[name] = at + ":00Z" // a datetime-local input has minutes
 		}
+	}
+	var p sitePage
+	if _, err := r.get(&p, r.pagePath(), nil); err != nil {
+		return err
+	}
+	p.Schedule.PublishAt, p.Schedule.UnpublishAt = r.form("publishAt"), r.form("unpublishAt")
+	var faults []atrium.Fault
+	if p.Schedule.PublishAt != "" && !p.Publishes() {
+		faults = append(faults, atrium.Fault{In: atrium.InBody, Where: "/publishAt", Detail: "has no effect: the page is " + p.State()})
+	}
+	if p.Schedule.UnpublishAt != "" && !p.Unpublishes() {
+		faults = append(faults, atrium.Fault{In: atrium.InBody, Where: "/unpublishAt", Detail: "has no effect: the page is " + p.State()})
+	}
+	if len(faults) > 0 {
+		return &atrium.Error{Code: atrium.CodeConflict, Detail: "The schedule has no effect.", Faults: faults}
 	}
 	change := call{method: http.MethodPut, path: r.pagePath() + "/schedule", body: schedule}
 	if len(schedule) == 0 {

@@ -36,6 +36,24 @@ type sitePage struct {
 // Live reports whether sites show the page.
 func (p sitePage) Live() bool { return p.Status == string(atrium.PagePublished) && p.DeletedAt == "" }
 
+// State says in a sentence what the status of the page is.
+func (p sitePage) State() string {
+	if p.Status == string(atrium.PageDraft) {
+		return "a draft"
+	}
+	return p.Status
+}
+
+// Publishes reports whether the schedule of the page publishes it, if nobody else changes its status before.
+func (p sitePage) Publishes() bool {
+	return p.Schedule.PublishAt != "" && p.Status == string(atrium.PageDraft)
+}
+
+// Unpublishes reports whether the schedule of the page unpublishes it, if nobody else changes its status before.
+func (p sitePage) Unpublishes() bool {
+	return p.Schedule.UnpublishAt != "" && (p.Publishes() || p.Status == string(atrium.PagePublished))
+}
+
 // An audience is an audience as the API shows it.
 type audience struct {
 	AudienceID       atrium.AudienceID `json:"audienceId"`

@@ -178,3 +178,44 @@ func TestAnAudienceSaysWhatIsLive(t *testing.T) {
 		s.page(cookie, own, []string{"Version 2</a> is published, but not live: the audience is archived."}, []string{"Save as version", ">Publish"})
 	})
 }
+
+// A schedule that would change nothing is neither accepted nor shown as if it would.
+func TestSchedulesWithoutEffectAreNotPending(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleEditor)
+		page, _, _ := strings.Cut(s.audiencePath(), "/audiences/")
+		overview := "/console/" + string(s.tenants[0])
+		const publish, unpublish, noEffect = `name="publishAt"`, `name="unpublishAt"`, "has no effect"
+		schedule := func(status int, publishAt, unpublishAt string) {
+			t.Helper()
+			a := s.ask(http.MethodPost, page+"/schedule", url.Values{"publishAt": {publishAt}, "unpublishAt": {unpublishAt}}, cookie)
+			if a.StatusCode != status || strings.Contains(a.body, noEffect) != (status == http.StatusConflict) {
+				t.Errorf("%q and %q: %s %s", publishAt, unpublishAt, a.Status, a.body)
+			}
+		}
+		const soon, late = "2999-01-01T00:00", "2999-01-02T00:00"
+
+		s.page(cookie, page, []string{publish, unpublish}, nil)
+		schedule(http.StatusConflict, "", late)
+		schedule(http.StatusSeeOther, soon, late)
+		s.page(cookie, page, []string{"Will be published", "Will be unpublished"}, []string{noEffect})
+		s.page(cookie, overview, []string{"<small class=\"quiet\">publish ", "<small class=\"quiet\">unpublish "}, nil)
+
+		s.transition(cookie, "publish")
+		s.page(cookie, page, []string{"The page is published: the schedule to publish it", "Will be unpublished", unpublish}, []string{"Will be published", publish})
+		s.page(cookie, overview, []string{"<small class=\"quiet\">unpublish "}, []string{"<small class=\"quiet\">publish "})
+		schedule(http.StatusConflict, soon, late)
+		schedule(http.StatusSeeOther, "", late)
+		s.page(cookie, page, []string{"Will be unpublished"}, []string{noEffect})
+
+		s.transition(cookie, "unpublish")
+		s.page(cookie, page, []string{"The page is a draft: the schedule to unpublish it"}, []string{"Will be "})
+		s.transition(cookie, "archive")
+		s.page(cookie, page, []string{"The page is archived: the schedule to unpublish it", "Remove the schedule"}, []string{"Will be ", publish, unpublish})
+		s.page(cookie, overview, nil, []string{"Scheduled pages"})
+		schedule(http.StatusConflict, soon, "")
+		schedule(http.StatusSeeOther, "", "")
+		s.page(cookie, page, []string{"Restore it to schedule it."}, []string{noEffect})
+	})
+}

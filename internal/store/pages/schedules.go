@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"atrium"
@@ -126,11 +127,22 @@ func unschedule(tx *kernel.Mutation, p *atrium.ScheduledPage) error {
 	return writeSchedule(tx, p.ID, &none)
 }
 
-// NextSchedules returns up to limit schedules of a tenant, the first one that is due first.
+// maxNextSchedules is how many schedules of a tenant NextSchedules looks at.
+const maxNextSchedules = 1000
+
+// selectNextSchedules finds no schedules that are without effect while nobody changes the status of the page: to publish
+// what is no draft, and to unpublish what is neither published nor published by its schedule before.
+var selectNextSchedules = `SELECT s.page_id, p.name, s.action, s.due_at
+	FROM (SELECT page_id, action, due_at FROM schedules WHERE tenant_id = $1 ORDER BY due_at, page_id, action LIMIT ` + strconv.Itoa(maxNextSchedules) + `) s
+	JOIN pages p ON p.tenant_id = $1 AND p.page_id = s.page_id
+	WHERE CASE WHEN s.action = 'publish' THEN p.status = 'draft'
+		ELSE p.status = 'published' OR p.status = 'draft' AND EXISTS (
+			SELECT 1 FROM schedules f WHERE f.tenant_id = $1 AND f.page_id = s.page_id AND f.action = 'publish') END
+	ORDER BY s.due_at, s.page_id, s.action LIMIT $2`
+
+// NextSchedules returns up to limit schedules of a tenant that have an effect, the first one that is due first.
 func (s *Store) NextSchedules(ctx context.Context, tenant atrium.TenantID, limit int) (next []atrium.DueSchedule, err error) {
-	err = s.db.Query(ctx, `SELECT s.page_id, p.name, s.action, s.due_at FROM schedules s
-			JOIN pages p ON p.tenant_id = s.tenant_id AND p.page_id = s.page_id
-			WHERE s.tenant_id = $1 ORDER BY s.due_at, s.page_id, s.action LIMIT $2`,
+	err = s.db.Query(ctx, selectNextSchedules,
 		engine.Args{kernel.IDArg(tenant), int64(limit)}, func(r engine.Row) error {
 			next = append(next, atrium.DueSchedule{PageID: kernel.IDAt[atrium.PageID](r, 0), Name: r.Text(1), Action: r.Text(2), DueAt: atrium.Time(r.Int(3))})
 			return nil

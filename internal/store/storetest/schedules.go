@@ -355,11 +355,18 @@ func nextSchedules(t *testing.T, e *env) {
 	late, soon := e.createPage(t), e.createPage(t)
 	e.schedule(t, late.ID, e.in(3*time.Hour), e.in(5*time.Hour))
 	e.schedule(t, soon.ID, e.in(time.Hour), nil)
+	// Without effect: to publish what is published, to unpublish a draft, and any schedule of an archived page.
+	published, draft, archived := e.createPage(t), e.createPage(t), e.createPage(t)
+	e.schedule(t, published.ID, e.in(time.Minute), e.in(6*time.Hour))
+	e.schedule(t, draft.ID, nil, e.in(time.Minute))
+	e.schedule(t, archived.ID, e.in(time.Minute), e.in(2*time.Minute))
+	e.transition(t, published.ID, atrium.PagePublish)
+	e.transition(t, archived.ID, atrium.PageArchive)
 	other := e.as(e.newTenant(t))
 	other.schedule(t, other.createPage(t).ID, e.in(time.Minute), nil)
 	want := []string{
 		fmt.Sprint(soon.ID, " ", soon.Name, " publish ", *e.in(time.Hour)), fmt.Sprint(late.ID, " ", late.Name, " publish ", *e.in(3 * time.Hour)),
-		fmt.Sprint(late.ID, " ", late.Name, " unpublish ", *e.in(5 * time.Hour)),
+		fmt.Sprint(late.ID, " ", late.Name, " unpublish ", *e.in(5 * time.Hour)), fmt.Sprint(published.ID, " ", published.Name, " unpublish ", *e.in(6 * time.Hour)),
 	}
 	if got := next(10); !slices.Equal(got, want) {
 		t.Errorf("next are %v, want %v", got, want)
