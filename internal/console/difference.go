@@ -41,8 +41,7 @@ func (d *difference) Names() string {
 			names = append(names, name)
 		}
 		if len(names) > maxNamed {
-			names[maxNamed] = "…"
-			break
+			return strings.Join(names[:maxNamed], ", ") + " and more"
 		}
 	}
 	return strings.Join(names, ", ")
