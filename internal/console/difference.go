@@ -85,11 +85,11 @@ func (d *difference) value(name []string, from, to jsontext.Value, depth int) {
 		return
 	}
 	if depth < maxDepth {
-		if before, after, ok := both(from, to, '{', parseObject); ok {
+		if before, after, ok := both(from, to, parseObject); ok {
 			d.objects(name, before, after, depth)
 			return
 		}
-		if before, after, ok := both(from, to, '[', parseArray); ok {
+		if before, after, ok := both(from, to, parseArray); ok {
 			d.arrays(name, before, after, depth)
 			return
 		}
@@ -143,13 +143,13 @@ func texts(values []jsontext.Value) []string {
 // container reports whether a value is an object or a list.
 func container(v jsontext.Value) bool { return v.Kind() == '{' || v.Kind() == '[' }
 
-// both returns the members of two values of a kind. One of them can be missing. It returns false unless one has members.
-func both[T ~[]E, E any](from, to jsontext.Value, kind jsontext.Kind, parse func(jsontext.Value) (T, bool)) (before, after T, ok bool) {
+// both returns the members of two values that parse accepts. One of them can be missing. It returns false unless one has members.
+func both[T ~[]E, E any](from, to jsontext.Value, parse func(jsontext.Value) (T, bool)) (before, after T, ok bool) {
 	for value, members := range map[*jsontext.Value]*T{&from: &before, &to: &after} {
 		if *value == nil {
 			continue
 		}
-		if *members, ok = parse(*value); !ok || value.Kind() != kind {
+		if *members, ok = parse(*value); !ok {
 			return nil, nil, false
 		}
 	}

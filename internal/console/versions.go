@@ -190,6 +190,12 @@ func (c *Console) createVersion(r *request) error {
 	if p.Fault != "" {
 		return r.showAudience(p, http.StatusBadRequest)
 	}
+	if next, err := r.nextVersion(); err != nil {
+		return err
+	} else if seen := r.form("next"); seen != "" && seen != strconv.FormatInt(next, 10) {
+		p.Fault = "Somebody else has saved a version since you opened the page. Nothing is saved. Compare it with yours, and save again."
+		return r.showAudience(p, http.StatusPreconditionFailed)
+	}
 	a, err := r.call(call{method: http.MethodPost, path: r.audiencePath() + "/versions", body: map[string]any{"content": content, "note": p.Note}})
 	if problem, ok := asError(err); ok && problem.Code == atrium.CodeInvalidRequest {
 		p.Fault = problem.Error()
@@ -214,6 +220,15 @@ func (c *Console) createVersion(r *request) error {
 		return err
 	}
 	return r.redirect(r.own(), message)
+}
+
+// nextVersion returns the number of the next version of the audience.
+func (r *request) nextVersion() (int64, error) {
+	var newest list[version]
+	if _, err := r.get(&newest, r.audiencePath()+"/versions", url.Values{"limit": {"1"}}); err != nil || len(newest.Items) == 0 {
+		return 1, err
+	}
+	return newest.Items[0].VersionNumber + 1, nil
 }
 
 // publishVersion publishes a version, and returns the message about it.

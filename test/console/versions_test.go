@@ -106,6 +106,13 @@ func TestAVersionIsSavedAndPublishedAtOnce(t *testing.T) {
 			t.Errorf("on a published page: %s %v", a.Status, a.Header)
 		}
 		s.page(cookie, s.audiencePath(), []string{`/versions/3">Version 3</a> is what visitors of Spring see.`}, nil)
+		form.Set("next", "3")
+		form.Set("content", `{"a":"mine"}`)
+		if a := s.ask(http.MethodPost, s.audiencePath()+"/versions", form, cookie); a.StatusCode != http.StatusPreconditionFailed ||
+			!strings.Contains(a.body, "Somebody else has saved a version") || !strings.Contains(a.body, "mine") || !strings.Contains(a.body, "Save as version 4<") {
+			t.Errorf("with another version since: %s %s", a.Status, a.body)
+		}
+		form.Del("next")
 		form.Set("content", "{")
 		if a := s.ask(http.MethodPost, s.audiencePath()+"/versions", form, cookie); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "Save and publish<") {
 			t.Errorf("without valid JSON: %s", a.Status)
