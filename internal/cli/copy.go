@@ -41,7 +41,7 @@ hashes of keys, audit logs, moves, schedules and the stored results of requests.
 keep their keys, and retries return the original responses.
 
 The target must be migrated (atrium migrate) and empty, or lack the tenant. Stop writes to
-the source before. At the end, the command compares all tables. Until then the tenant
+the source first. At the end, the command compares all tables. Until then the tenant
 cannot be used in the target.
 
 If the command is interrupted, run it again: it continues. With --verify, it only compares.

@@ -108,10 +108,10 @@ restores the default. --mapping and --verification replace everything.`,
 		},
 		{
 			use: "rotate-secret RECEIVER_ID", short: "Replace the secret of a receiver",
-			long:   "The former secret stays valid for the grace period. A generated one is shown once.",
+			long:   "The previous secret stays valid for the grace period. A generated one is shown once.",
 			method: http.MethodPost, path: path + "/rotate_secret", layout: layoutDetails, columns: created, note: "(shown only once)", params: []param{
 				receiverSecret,
-				{flag: "grace", name: "graceSeconds", kind: seconds, usage: "`duration` for which the former secret stays valid, at most 30d", defaultValue: "24h", maximum: 30 * 24 * 60 * 60},
+				{flag: "grace", name: "graceSeconds", kind: seconds, usage: "`duration` for which the previous secret stays valid, at most 30d", defaultValue: "24h", maximum: 30 * 24 * 60 * 60},
 			},
 		},
 		{use: "enable RECEIVER_ID", short: "Enable a receiver", method: http.MethodPost, path: path + "/enable", columns: receiverColumns},

@@ -70,7 +70,7 @@ func webhooks() group {
 		},
 		{
 			use: "show WEBHOOK_ID", short: "Show a webhook without its secret",
-			long:   "How many events it is behind, and since when it fails, is in \"atrium webhooks list\".",
+			long:   "To see how many events it is behind and since when it fails, run \"atrium webhooks list\".",
 			method: http.MethodGet, path: path, layout: layoutDetails, columns: webhookDetails,
 		},
 		{
@@ -90,9 +90,9 @@ The webhook gets only later events. The server needs the setting secrets-key-fil
 		},
 		{
 			use: "rotate-secret WEBHOOK_ID", short: "Replace the secret of a webhook",
-			long:   "The former secret stays valid for the grace period. The new one is shown once.",
+			long:   "The previous secret stays valid for the grace period. The new one is shown once.",
 			method: http.MethodPost, path: path + "/rotate_secret", layout: layoutDetails, columns: created, note: "(shown only once)", params: []param{
-				{flag: "grace", name: "graceSeconds", kind: seconds, usage: "`duration` for which the former secret stays valid, at most 30d", defaultValue: "24h", maximum: 30 * 24 * 60 * 60},
+				{flag: "grace", name: "graceSeconds", kind: seconds, usage: "`duration` for which the previous secret stays valid, at most 30d", defaultValue: "24h", maximum: 30 * 24 * 60 * 60},
 			},
 		},
 		{
