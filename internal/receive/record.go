@@ -81,7 +81,7 @@ func submitOne(ctx context.Context, logs resource.Logs, d *atrium.Draft) (r atri
 	return logs.Submit(ctx, d)
 }
 
-// element returns the number in a fault of one of n drafts.
+// element returns the number of one of n drafts for a fault. It does not count the elements that the filter left out.
 func element(i, n int) int {
 	if n == 1 {
 		return -1
