@@ -93,7 +93,7 @@ func (a *API) listKeys(ctx context.Context, who auth.Principal, r *rest.Request)
 	return pageResponseTo(a.Cursors, found, next, limit, newKey, binding), nil
 }
 
-// The limits of a key's lifetime and of the grace period of a former secret.
+// The limits of a key's lifetime and of the grace period of a previous secret.
 const (
 	maxLife      = 10 * 365 * 24 * time.Hour
 	defaultGrace = 24 * time.Hour

@@ -141,20 +141,20 @@ func (m *mapper) one(ctx context.Context, d *atrium.QuarantinedDelivery) error {
 	}); err != nil {
 		return err
 	}
-	drafts, filtered := receive.Drafts(&m.receiver, results, string(d.RequestID))
-	outcomes, err := m.Store.MapQuarantined(ctx, m.change, m.receiver.ID, d.ID, drafts)
+	drafts := receive.NewDrafts(&m.receiver, results, string(d.RequestID))
+	outcomes, err := m.Store.MapQuarantined(ctx, m.change, m.receiver.ID, d.ID, drafts.All)
 	if atrium.CodeOf(err) == atrium.CodeNotFound && !errors.Is(err, atrium.ErrNoTenant) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	receipts, err := receive.Receipts(outcomes)
+	receipts, err := drafts.Receipts(outcomes)
 	if err != nil {
 		return err
 	}
 	m.Mapped++
-	m.Filtered += filtered
+	m.Filtered += drafts.Filtered
 	for _, receipt := range receipts {
 		if m.AccountLogs++; receipt.Replayed {
 			m.Replayed++

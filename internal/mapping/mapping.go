@@ -123,6 +123,7 @@ func Compile(id atrium.ReceiverID, spec *atrium.ReceiverSpec) (*Mapping, error) 
 type Result struct {
 	atrium.Submission      // with its idempotency key
 	Filtered          bool // the filter left it out; the submission has its payload only
+	Element           int  // as in Fault
 }
 
 // A Fault says why a delivery cannot be mapped. Its text has no value of the delivery, except for names.
@@ -203,6 +204,7 @@ func (m *Mapping) Map(d *Delivery, maxPayload int, pause Pause) ([]Result, error
 			e.pause = nil
 		}
 		results[i] = e.run(payload, used)
+		results[i].Element = elements.number(i)
 		if e.err != nil {
 			return nil, e.err
 		}

@@ -270,10 +270,10 @@ func (q *request) deliver() (response reply, err error) {
 	}
 	hold, release := limits.HoldMemory(q.w, tenant)
 	defer release()
-	drafts, err := q.draft(ctx, hold, &response)
+	drafts, err := q.draft(ctx, hold)
 	if err == nil {
-		response.disposition, response.status = Filtered, http.StatusOK
-		if len(drafts) > 0 {
+		response.disposition, response.status, response.Filtered = Filtered, http.StatusOK, drafts.Filtered
+		if len(drafts.All) > 0 {
 			err = q.submit(ctx, drafts, &response)
 		}
 	}
@@ -359,9 +359,9 @@ func headersOf(r *http.Request) (all []atrium.Header) {
 	return all
 }
 
-// draft returns the drafts of the entries of a delivery, and sets the number of filtered ones in response. It calls hold with
-// the memory that they need, also before it waits for a processor.
-func (q *request) draft(ctx context.Context, hold func(bytes int64) error, response *reply) (drafts []*atrium.Draft, err error) {
+// draft returns the drafts of the entries of a delivery. It calls hold with the memory that they need, also before it waits for a
+// processor.
+func (q *request) draft(ctx context.Context, hold func(bytes int64) error) (drafts Drafts, err error) {
 	err = q.API.Limits.HeavilyPausing(ctx, q.w, q.receiver.TenantID, func(pause func() error) error {
 		compiled, err := q.mapping()
 		if err != nil {
@@ -382,7 +382,7 @@ func (q *request) draft(ctx context.Context, hold func(bytes int64) error, respo
 		if err := hold(int64(mapping.Memory(results)) - rest.FreeMemory); err != nil {
 			return err
 		}
-		drafts, response.Filtered = Drafts(&q.receiver.Receiver, results, rest.ExchangeOf(q.w).RequestID)
+		drafts = NewDrafts(&q.receiver.Receiver, results, rest.ExchangeOf(q.w).RequestID)
 		return nil
 	})
 	return drafts, err
@@ -399,8 +399,8 @@ func (q *request) mapping() (*mapping.Mapping, error) {
 }
 
 // submit records entries.
-func (q *request) submit(ctx context.Context, drafts []*atrium.Draft, response *reply) error {
-	receipts, err := submitAll(ctx, q.Logs, drafts)
+func (q *request) submit(ctx context.Context, drafts Drafts, response *reply) error {
+	receipts, err := drafts.submit(ctx, q.Logs)
 	if err != nil {
 		return err
 	}

@@ -284,7 +284,7 @@ func TestArrayIsAcknowledgedWhenAllOfItIsStored(t *testing.T) {
 			return nil
 		}
 		want(t, send(h, github(body, "push", "d")), http.StatusAccepted, `"quarantined":true`)
-		if len(f.quarantined) != 1 || string(f.quarantined[0].Body) != body {
+		if len(f.quarantined) != 1 || string(f.quarantined[0].Body) != body || !strings.HasPrefix(f.quarantined[0].Fault, "element 2: ") {
 			t.Errorf("%+v", f.quarantined)
 		}
 	}

@@ -15,47 +15,55 @@ import (
 
 // This file stores the entries that a delivery is mapped to.
 
-// Drafts returns the drafts of the entries of a delivery, in order, and how many elements the filter left out.
-func Drafts(r *atrium.Receiver, results []mapping.Result, requestID string) (drafts []*atrium.Draft, filtered int) {
+// Drafts are the drafts of the entries of a delivery, in order.
+type Drafts struct {
+	All      []*atrium.Draft
+	Filtered int // elements that the filter left out
+
+	elements []int // that All are from, as in mapping.Fault
+}
+
+// NewDrafts returns the drafts of the entries of a delivery.
+func NewDrafts(r *atrium.Receiver, results []mapping.Result, requestID string) (drafts Drafts) {
 	for i := range results {
 		if results[i].Filtered {
-			filtered++
+			drafts.Filtered++
 			continue
 		}
 		d := canonical.KeyDraft(r.TenantID, results[i].Submission)
 		d.SubmittedBy, d.RequestID = string(r.ID), requestID
-		drafts = append(drafts, d)
+		drafts.All, drafts.elements = append(drafts.All, d), append(drafts.elements, results[i].Element)
 	}
-	return drafts, filtered
+	return drafts
 }
 
 // maxConcurrentSubmits is the maximum number of entries of a delivery that wait for the writer at a time.
 const maxConcurrentSubmits = 256
 
-// submitAll submits the entries of a delivery. It succeeds only if all are durable. It is safe to call again: entries that were
+// submit submits the entries of a delivery. It succeeds only if all are durable. It is safe to call again: entries that were
 // stored replay.
-func submitAll(ctx context.Context, logs resource.Logs, drafts []*atrium.Draft) ([]atrium.Receipt, error) {
-	outcomes := make([]atrium.Outcome, len(drafts))
+func (drafts Drafts) submit(ctx context.Context, logs resource.Logs) ([]atrium.Receipt, error) {
+	outcomes := make([]atrium.Outcome, len(drafts.All))
 	next := make(chan int)
 	var submitting sync.WaitGroup
-	for range min(maxConcurrentSubmits, len(drafts)) {
+	for range min(maxConcurrentSubmits, len(drafts.All)) {
 		submitting.Go(func() {
 			for i := range next {
-				outcomes[i].Receipt, outcomes[i].Err = submitOne(ctx, logs, drafts[i])
+				outcomes[i].Receipt, outcomes[i].Err = submitOne(ctx, logs, drafts.All[i])
 			}
 		})
 	}
-	for i := range drafts {
+	for i := range drafts.All {
 		next <- i
 	}
 	close(next)
 	submitting.Wait()
-	return Receipts(outcomes)
+	return drafts.Receipts(outcomes)
 }
 
-// Receipts returns the receipts of a delivery's entries, or an error if some were not stored. If the error is permanent, retrying
-// does not help.
-func Receipts(outcomes []atrium.Outcome) ([]atrium.Receipt, error) {
+// Receipts returns the receipts of the entries, or an error if some were not stored. If the error is permanent, retrying
+// does not help. outcomes has one of each draft.
+func (drafts Drafts) Receipts(outcomes []atrium.Outcome) ([]atrium.Receipt, error) {
 	receipts := make([]atrium.Receipt, len(outcomes))
 	for i := range outcomes {
 		if err := outcomes[i].Err; err != nil && !IsPermanent(err) { // a retry may succeed
@@ -65,7 +73,7 @@ func Receipts(outcomes []atrium.Outcome) ([]atrium.Receipt, error) {
 	}
 	for i := range outcomes {
 		if err := outcomes[i].Err; err != nil {
-			return nil, &mapping.Fault{Element: element(i, len(outcomes)), Detail: detailOf(err)}
+			return nil, &mapping.Fault{Element: drafts.elements[i], Detail: detailOf(err)}
 		}
 	}
 	return receipts, nil
@@ -79,14 +87,6 @@ func submitOne(ctx context.Context, logs resource.Logs, d *atrium.Draft) (r atri
 		}
 	}()
 	return logs.Submit(ctx, d)
-}
-
-// element returns the number of one of n drafts for a fault. It does not count the elements that the filter left out.
-func element(i, n int) int {
-	if n == 1 {
-		return -1
-	}
-	return i
 }
 
 // IsPermanent reports whether retrying would fail the same way. Such deliveries go to quarantine until an operator fixes the cause.
