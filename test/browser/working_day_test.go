@@ -214,7 +214,7 @@ func workingDay(t *testing.T, o *office, b *tab) {
 	b.press("crm", `form[action$="/rotate"] button`)
 	renewed := sender{t, o.base, b.seen(".done code")}
 	renewed.ask(http.MethodGet, "/v0/pages", "")
-	crm.ask(http.MethodGet, "/v0/pages", "") // the former secret works for another day
+	crm.ask(http.MethodGet, "/v0/pages", "") // the previous secret works for another day
 	b.open(page)
 	b.confirm(`form[action$="/delete"] button`)
 	if shown := b.seen("h1"); !strings.Contains(shown, "deleted") {

@@ -177,7 +177,7 @@ func TestRotatedKeyFollowsItsGracePeriodOnAllNodes(t *testing.T) {
 			t.Error("the new secret does not work immediately")
 		}
 	}
-	nodes.Until(t, "every node to refuse the former secrets", forgotten, func() bool {
+	nodes.Until(t, "every node to refuse the previous secrets", forgotten, func() bool {
 		return !slices.ContainsFunc(s.nodes, works(keys[0])) && !slices.ContainsFunc(s.nodes, works(keys[1]))
 	})
 	for _, n := range s.nodes {

@@ -370,7 +370,7 @@ func createdAttribute() schema.StringAttribute {
 
 const (
 	rotationTriggerText = "Any text. When it changes to another text, the secret is replaced."
-	rotationGraceText   = "For how many seconds the former secret stays valid after a rotation, at most 30 days. Default: one day."
+	rotationGraceText   = "For how many seconds the previous secret stays valid after a rotation, at most 30 days. Default: one day."
 	maxGraceSeconds     = 30 * 24 * 3600
 )
 
