@@ -395,9 +395,9 @@ func sendBusy(w http.ResponseWriter) {
 	send(w, http.StatusServiceUnavailable, busyPage())
 }
 
-// showError shows an error as a page.
-func showError(w http.ResponseWriter, f frame, err error) {
-	status, page := errorPage(w, f, err)
+// showError shows an error as a page, to somebody who is not signed in.
+func showError(w http.ResponseWriter, err error) {
+	status, page := errorPage(w, frame{}, err)
 	send(w, status, page)
 }
 

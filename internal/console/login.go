@@ -90,7 +90,7 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	}
 	f := frame{Title: "Sign in", Done: done[r.URL.Query().Get("done")], Content: form}
 	if err := render(w, http.StatusOK, "login", f); err != nil {
-		showError(w, frame{}, err)
+		showError(w, err)
 	}
 }
 
@@ -98,7 +98,7 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginForm)
 	if err := r.ParseForm(); err != nil {
-		showError(w, frame{}, formError(err))
+		showError(w, formError(err))
 		return
 	}
 	x := rest.ExchangeOf(w)
@@ -109,11 +109,11 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		_ = render(w, http.StatusUnauthorized, "login", frame{Title: "Sign in", Content: c.loginForm("", e.Detail)})
 		return
 	case err != nil:
-		showError(w, frame{}, err)
+		showError(w, err)
 		return
 	}
 	if err := c.beginSession(w, r, token, session); err != nil {
-		showError(w, frame{}, err)
+		showError(w, err)
 	}
 }
 
@@ -150,7 +150,7 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 			err = c.Sessions.SignOut(r.Context(), token, rest.ExchangeOf(w).RequestID)
 		}
 		if err != nil && atrium.CodeOf(err) != atrium.CodeUnauthenticated {
-			showError(w, frame{}, err)
+			showError(w, err)
 			return
 		}
 		if c.SSO != nil && u.Issuer == c.SSO.Provider.Issuer() {
@@ -178,7 +178,7 @@ func (c *Console) logoutPage(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Refresh", "0; url="+to)
 	if err := render(w, http.StatusOK, "logout", frame{Title: "Sign out", Content: logoutForm{c.SSO.Label, to}}); err != nil {
-		showError(w, frame{}, err)
+		showError(w, err)
 	}
 }
 

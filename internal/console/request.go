@@ -55,11 +55,11 @@ func prepare(next func(http.ResponseWriter, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w.Header())
 		if err := protection.Check(r); err != nil {
-			showError(w, frame{}, atrium.Errorf(atrium.CodeForbidden, "Another site sent this form. Open the console, and try there."))
+			showError(w, atrium.Errorf(atrium.CodeForbidden, "Another site sent this form. Open the console, and try there."))
 			return
 		}
 		if len(r.Header.Get("Content-Type")) > maxContentType {
-			showError(w, frame{}, atrium.Errorf(atrium.CodeUnsupportedMediaType, "The Content-Type is too long."))
+			showError(w, atrium.Errorf(atrium.CodeUnsupportedMediaType, "The Content-Type is too long."))
 			return
 		}
 		next(w, r)

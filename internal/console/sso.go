@@ -282,7 +282,7 @@ func (c *Console) refuseByLimit(w http.ResponseWriter, r *http.Request, err erro
 		c.countSSO(resultError)
 		c.SSO.Log.ErrorContext(r.Context(), "sign-in through the identity provider failed", "requestId", rest.ExchangeOf(w).RequestID, "error", err)
 	}
-	showError(w, frame{}, err)
+	showError(w, err)
 }
 
 // advice says what to do about a failed sign-in.
@@ -300,7 +300,7 @@ var advice = map[sso.Reason]struct {
 func (c *Console) refuseSSO(w http.ResponseWriter, r *http.Request, err error) {
 	x := rest.ExchangeOf(w)
 	if c.SSO == nil {
-		showError(w, frame{}, err)
+		showError(w, err)
 		return
 	}
 	f := c.loginForm("", "")

@@ -73,7 +73,7 @@ func (c *Console) Visitors() rest.Visitors {
 			if e, ok := asError(err); ok {
 				e.Detail = "Too many requests from your address came from browsers that are not signed in. " + tryAgain(e.Retry)
 			}
-			showError(w, frame{}, err)
+			showError(w, err)
 		},
 	}
 }
