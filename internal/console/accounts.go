@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
+	"atrium/internal/csvrows"
 )
 
 // An account is an account as lists of the API show it.
@@ -90,6 +91,9 @@ func (c *Console) listAccounts(r *request) error {
 
 func (c *Console) createAccount(r *request) error {
 	body := map[string]any{"domain": r.form("domain")}
+	if err := checkDomain(r.form("domain")); err != nil {
+		return err
+	}
 	if name := r.form("name"); name != "" {
 		body["name"] = name
 	}
@@ -102,6 +106,15 @@ func (c *Console) createAccount(r *request) error {
 		return err
 	}
 	return r.redirect(r.path("accounts", string(made.AccountID)), "created")
+}
+
+// checkDomain returns an error about the field domain if its text is not a domain, as in an import of CSV. The API takes any
+// text.
+func checkDomain(text string) error {
+	if !csvrows.IsDomain([]byte(text)) {
+		return wrong("domain", csvrows.NotDomain)
+	}
+	return nil
 }
 
 // names are the titles of accounts by identifier.
@@ -274,6 +287,9 @@ func (c *Console) renameAccount(r *request) error {
 		}
 	}
 	if domain := r.form("domain"); domain != r.form("seenDomain") {
+		if err := checkDomain(domain); err != nil {
+			return err
+		}
 		change["domain"] = domain
 	}
 	own := r.path("accounts", r.http.PathValue("account_id"))
@@ -326,7 +342,6 @@ type mergePage struct {
 	Account, Into account
 	Asked         string
 	Found         bool
-	Problem       string
 }
 
 // mergePage asks for the account to merge into, and then shows what the merge does.
@@ -340,15 +355,12 @@ func (c *Console) mergePage(r *request) error {
 		return err
 	}
 	if p.Asked != "" {
-		switch p.Into, err = r.findAccount(p.Asked); {
-		case err == nil && p.Into.AccountID == p.Account.AccountID:
-			p.Problem = "That is the same account."
-		case err == nil:
-			p.Found = true
-		case slices.Contains([]atrium.Code{atrium.CodeNotFound, atrium.CodeInvalidRequest}, atrium.CodeOf(err)):
-			e, _ := asError(err)
-			p.Problem = e.Detail
-		default:
+		p.Into, err = r.findAccount(p.Asked)
+		if err == nil && p.Into.AccountID == p.Account.AccountID {
+			err = wrong("into", "That is the same account.")
+		}
+		p.Found = err == nil
+		if err := r.refuse(at("into", err)); err != nil {
 			return err
 		}
 	}

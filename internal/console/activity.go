@@ -13,7 +13,6 @@ import (
 type activityPage struct {
 	Filters fields
 	Account string // which Filters name
-	Problem string // with the account; "" for none
 	Entries list[entry]
 	Names   names // of the accounts of Entries
 }
@@ -66,14 +65,11 @@ func (c *Console) listActivity(r *request) error {
 	p := activityPage{Filters: readFields(r.query, slices.Concat(activityFilters, []string{"account"})...)}
 	query, shown, a, err := r.activityQuery()
 	p.Account = cmp.Or(p.Filters["account"], a.Domain, p.Filters["accountId"])
-	if p.Problem = problemText(err); p.Problem != "" {
-		return r.show("activity", "activity", "Activity", p)
-	}
-	if err != nil {
-		return err
-	}
 	query.Set("include", "summary")
-	if p.Entries, err = readPages[entry](r, "/account_logs", query, shown); err != nil {
+	if err = at("account", err); err == nil {
+		p.Entries, err = readPages[entry](r, "/account_logs", query, shown)
+	}
+	if err := r.refuse(err); err != nil {
 		return err
 	}
 	var ids []atrium.AccountID

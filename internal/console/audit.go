@@ -42,7 +42,6 @@ func (r record) Tree() node {
 type auditPage struct {
 	Subject, Actor, Action, Since, Until string
 	Page                                 sitePage // whose changes are shown, with those of its audiences and versions; zero for all
-	Problem                              string   // with the actor; "" for none
 	Records                              list[record]
 	Verified                             *verification // nil if it was not asked for
 }
@@ -91,7 +90,7 @@ func (r *request) auditQuery() (query, shown url.Values, err error) {
 	if id != "" {
 		query.Set("actor", string(id))
 	}
-	return query, shown, err
+	return query, shown, at("actor", err)
 }
 
 // findUser returns the user with a name, in any case; "" for none.
@@ -143,10 +142,10 @@ func (r *request) showAudit(verified *verification) error {
 		}
 	}
 	query, shown, err := r.auditQuery()
-	if p.Problem = problemText(err); p.Problem == "" && err == nil {
+	if err == nil {
 		p.Records, err = readPages[record](r, "/audit", query, shown)
 	}
-	if err != nil && p.Problem == "" {
+	if err := r.refuse(err); err != nil {
 		return err
 	}
 	return r.show("audit", "audit", "Audit log", p)

@@ -24,7 +24,6 @@ type field struct {
 	Name, Title, Value, Help string
 	Rows                     int      // of a text area; 0 for a line
 	JSON                     bool     // the value is a JSON text
-	Fault                    string   // why the API refuses the value; "" for none
 	Seen                     string   // the current value, which the next save is compared with
 	Theirs                   string   // what somebody else has changed the value to
 	List                     *rowList // fields for the elements of a list; nil if there are none
@@ -42,13 +41,12 @@ type editor struct {
 	Tag    string // what the user has seen
 	Fields []field
 	Public bool
-	Faults []string // that concern no field
-	Clash  bool     // somebody else has changed the page
+	Clash  bool // somebody else has changed the page
 }
 
-// FaultyAdvanced reports whether an advanced field needs attention.
-func (e *editor) FaultyAdvanced() bool {
-	return slices.ContainsFunc(e.Fields, func(f field) bool { return f.Advanced && (f.Fault != "" || f.Changed) })
+// ChangedAdvanced reports whether somebody else has changed an advanced field.
+func (e *editor) ChangedAdvanced() bool {
+	return slices.ContainsFunc(e.Fields, func(f field) bool { return f.Advanced && f.Changed })
 }
 
 // pageFields returns the fields of a page.
@@ -138,6 +136,7 @@ func (c *Console) editPage(r *request) error {
 func (c *Console) savePage(r *request) error {
 	e := editor{Tag: r.form("tag"), Public: r.form("public") == "true"}
 	body := map[string]any{}
+	var faults []atrium.Fault
 	if e.Public != (r.form("seen:public") == "true") {
 		body["public"] = e.Public
 	}
@@ -145,20 +144,21 @@ func (c *Console) savePage(r *request) error {
 		e.Fields = pageFields(&e.Page)
 		for i := range e.Fields {
 			f := &e.Fields[i]
-			if f.Value, f.Fault = entered(f.Name, r.http.PostForm); f.Fault != "" {
-				continue
-			}
-			if f.Value == lines(r.http.PostForm.Get("seen:"+f.Name)) {
-				continue
-			}
-			if body[f.Name] = f.Value; f.JSON || f.Name == "maxAgeSeconds" {
-				value := jsontext.Value(strings.TrimSpace(f.Value))
-				if f.Fault = faultOf(value); f.Fault != "" && !f.JSON {
-					f.Fault = "must be a whole number"
+			var fault string
+			f.Value, fault = entered(f.Name, r.http.PostForm)
+			if changed := f.Value != lines(r.http.PostForm.Get("seen:"+f.Name)); fault == "" && changed {
+				if body[f.Name] = f.Value; f.JSON || f.Name == "maxAgeSeconds" {
+					value := jsontext.Value(strings.TrimSpace(f.Value))
+					if fault = faultOf(value); fault != "" && !f.JSON {
+						fault = "must be a whole number"
+					}
+					body[f.Name] = value
 				}
-				body[f.Name] = value
 			}
-			if f.Name == "headerActionId" && f.Value == "" {
+			if fault != "" {
+				faults = append(faults, atrium.Fault{In: atrium.InBody, Where: "/" + f.Name, Detail: fault})
+			}
+			if f.Name == "headerActionId" && body[f.Name] == "" {
 				body[f.Name] = nil
 			}
 		}
@@ -166,23 +166,24 @@ func (c *Console) savePage(r *request) error {
 	}); err != nil {
 		return err
 	}
-	if e.hasFaults() {
-		return r.showEditor(e, http.StatusBadRequest)
-	}
-	if len(body) == 0 {
+	var err error
+	switch {
+	case len(faults) > 0:
+		err = &atrium.Error{Code: atrium.CodeInvalidRequest, Faults: faults}
+	case len(body) == 0:
 		return r.redirect(r.path("pages", r.http.PathValue("page_id")), "unchanged")
+	default:
+		_, err = r.call(call{method: http.MethodPatch, path: r.pagePath(), ifMatch: e.Tag, body: body})
 	}
-	_, err := r.call(call{method: http.MethodPatch, path: r.pagePath(), ifMatch: e.Tag, body: body})
-	switch problem, _ := asError(err); atrium.CodeOf(err) {
-	case atrium.CodeInvalidRequest:
-		e.blame(problem)
-		return r.showEditor(e, http.StatusBadRequest)
-	case atrium.CodePreconditionFailed:
+	if atrium.CodeOf(err) == atrium.CodePreconditionFailed {
 		e.Clash = true
 		return r.showEditor(e, http.StatusPreconditionFailed)
 	}
-	if err != nil {
+	if err := r.refuse(err); err != nil {
 		return err
+	}
+	if r.refused != nil {
+		return r.showEditor(e, statusOf(r.refused))
 	}
 	return r.redirect(r.path("pages", r.http.PathValue("page_id")), "page")
 }
@@ -208,33 +209,6 @@ func faultOf(value jsontext.Value) string {
 
 // lines returns the text of a form with the line breaks of the API.
 func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
-
-func (e *editor) hasFaults() bool {
-	for i := range e.Fields {
-		if e.Fields[i].Fault != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// blame puts the faults of an error of the API next to their fields.
-func (e *editor) blame(problem *atrium.Error) {
-faults:
-	for _, fault := range problem.Faults {
-		for i := range e.Fields {
-			f := &e.Fields[i]
-			if rest, ok := strings.CutPrefix(fault.Where, "/"+f.Name); ok && (rest == "" || rest[0] == '/') {
-				f.Fault = strings.TrimSpace(rest + " " + fault.Detail)
-				continue faults
-			}
-		}
-		e.Faults = append(e.Faults, fault.Where+" "+fault.Detail)
-	}
-	if len(problem.Faults) == 0 {
-		e.Faults = append(e.Faults, problem.Detail)
-	}
-}
 
 // showEditor shows what the user has entered again, beside the current state of the page. The next save is
 // based on that state.
@@ -291,7 +265,7 @@ func (c *Console) createPage(r *request) error {
 	if name := r.form("brandName"); brandID == "" {
 		a, err := r.call(call{method: http.MethodPost, path: "/brands", body: map[string]any{"name": name}})
 		if err != nil {
-			return err
+			return at("brandName", err)
 		}
 		var made brand
 		if err := json.Unmarshal(a.body, &made); err != nil {

@@ -14,7 +14,6 @@ import (
 type findPage struct {
 	Words     string
 	Domain    string // the words that accounts are searched with
-	Problem   string // with the words; "" for none
 	Accounts  list[account]
 	Prospects list[prospect]
 	Pages     []sitePage
@@ -35,8 +34,7 @@ func (c *Console) find(r *request) error {
 		return nil
 	}
 	if p.Words != "" {
-		err := r.findWords(&p)
-		if p.Problem = problemText(err); err != nil && p.Problem == "" {
+		if err := r.refuse(r.findWords(&p)); err != nil {
 			return err
 		}
 	}

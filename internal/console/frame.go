@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,35 +103,21 @@ func (r *request) frame(title string) frame {
 	f.Tenant.TenantID = r.tenant
 	if r.refused != nil {
 		f.Refused = &failure{Kept: r.kept}
+		if r.kept == "" && r.http.Method == http.MethodPost {
+			f.Refused.Kept = "Nothing was changed."
+		}
 		if e, ok := asError(r.refused); ok {
-			f.Refused.Detail, f.Refused.Faults = e.Detail, e.Faults
+			f.Refused.Detail, f.Refused.Faults = e.Detail, showFaults(e.Faults)
 		}
 	}
 	return f
 }
 
-// Entered returns what the user has entered into a field of the form with a path if the form was refused,
-// and otherwise another text.
-func (f frame) Entered(form, name, otherwise string) string {
-	if f.Refused == nil || f.request.formPath != form {
-		return otherwise
-	}
-	return lines(f.request.http.PostForm.Get(name))
-}
-
-// Chosen is Entered for a box with a value.
-func (f frame) Chosen(form, name, value string, otherwise bool) bool {
-	if f.Refused == nil || f.request.formPath != form {
-		return otherwise
-	}
-	return slices.Contains(f.request.http.PostForm[name], value)
-}
-
 // show shows a page.
 func (r *request) show(name, section, title string, content any) error {
 	status := http.StatusOK
-	if r.refused != nil {
-		status = rest.Info(atrium.CodeOf(r.refused)).Status
+	if r.refused != nil && r.http.Method == http.MethodPost {
+		status = statusOf(r.refused)
 	}
 	return r.showStatus(status, name, section, title, content)
 }
@@ -147,11 +132,20 @@ func (r *request) showStatus(status int, name, section, title string, content an
 	if err := r.nameTenant(&f); err != nil {
 		return err
 	}
-	page := bytes.NewBuffer(make([]byte, 0, usualSize))
-	if err := r.heavily(func() error { return execute(page, name, f) }); err != nil {
+	b := bytes.NewBuffer(make([]byte, 0, usualSize))
+	var page []byte
+	if err := r.heavily(func() (err error) {
+		if err = execute(b, name, f); err != nil {
+			return err
+		}
+		if page = b.Bytes(); r.refused != nil {
+			page, err = r.showRefusal(page)
+		}
+		return err
+	}); err != nil {
 		return err
 	}
-	r.made.status, r.made.page = status, page.Bytes()
+	r.made.status, r.made.page = status, page
 	return nil
 }
 
@@ -299,7 +293,7 @@ func (f frame) Act(path, name, title, tag string) action {
 // functions are the functions of all templates.
 var functions = template.FuncMap{
 	"time": showTime, "date": showDate, "clock": showClock, "bytes": showBytes, "count": showCount, "short": atrium.Shorten,
-	"label": label, "domain": showDomain, "minute": minute, "lower": strings.ToLower,
+	"domain": showDomain, "minute": minute, "lower": strings.ToLower,
 }
 
 // pages returns the templates by name, each with the layout. The first call parses them: that takes
@@ -353,8 +347,8 @@ func send(w http.ResponseWriter, status int, page []byte) {
 // A failure is an error as a page shows it.
 type failure struct {
 	Title, Detail, RequestID string
-	Faults                   []atrium.Fault
-	Kept                     string // what was changed nevertheless; "" for nothing
+	Faults                   []shownFault
+	Kept                     string // what was changed nevertheless
 	Busy                     bool   // so it is unknown who is signed in
 }
 
@@ -407,7 +401,7 @@ func errorPage(w http.ResponseWriter, f frame, err error) (status int, page []by
 	info := rest.Info(code)
 	shown := failure{Title: info.Title, RequestID: rest.ExchangeOf(w).RequestID}
 	if e, ok := asError(err); ok {
-		shown.Detail, shown.Faults = e.Detail, e.Faults
+		shown.Detail, shown.Faults = e.Detail, showFaults(e.Faults)
 		rest.SetRetryAfter(w.Header(), e)
 	}
 	switch code {

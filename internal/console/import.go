@@ -132,7 +132,7 @@ func (r *request) readUpload() (form uploadForm, end func(), err error) {
 // uploadError returns the error of a form that cannot be read.
 func uploadError(err error) error {
 	if errors.Is(err, io.EOF) {
-		return atrium.Errorf(atrium.CodeInvalidRequest, "Choose a file.")
+		return wrong("file", "Choose a file.")
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, multipart.ErrMessageTooLarge) || errors.Is(err, errBeforeFile) {
 		return atrium.Errorf(atrium.CodePayloadTooLarge, "The form is too large.")
@@ -152,8 +152,7 @@ type transferPage struct {
 	Skip    bool   // rows that exist
 	Kept    string // the file in base64; "" if it must be chosen again
 
-	Result  *importResult
-	Problem string // why a file cannot be read
+	Result *importResult
 }
 
 // A csvColumn is a member with the column that has it.
@@ -206,12 +205,12 @@ func (c *Console) importColumns(r *request) error {
 	form, end, err := r.readUpload()
 	defer end()
 	if err != nil {
-		return err
+		return r.refuseUpload(form, err)
 	}
 	p := transferPage{Kinds: csvrows.Kinds, File: form.name, Skip: true}
 	var ok bool
 	if p.Kind, ok = csvrows.KindOf(form.fields.Get("kind")); !ok {
-		return atrium.Errorf(atrium.CodeInvalidRequest, "Choose what the rows are.")
+		return r.refuseUpload(form, wrong("kind", "Choose what the rows are."))
 	}
 	kept := r.keep(&form)
 	defer kept.release()
@@ -225,10 +224,29 @@ func (c *Console) importColumns(r *request) error {
 	case atrium.CodeOf(err) == atrium.CodeUnavailable:
 		return err
 	case err != nil:
-		p.Problem = err.Error()
-		return r.show("transfer", "transfer", "Import and export", p)
+		return r.refuseUpload(form, unreadable(form, err.Error()))
 	}
 	return r.show("columns", "transfer", "Import "+form.name, p)
+}
+
+// unreadable returns the error of a file that cannot be read.
+func unreadable(form uploadForm, why string) error {
+	return wrong("file", "%s", form.name+" cannot be imported: "+why+".")
+}
+
+// refuseUpload shows the page with the forms for files again, after the whole file was read.
+func (r *request) refuseUpload(form uploadForm, err error) error {
+	if err := r.refuse(err); err != nil {
+		return err
+	}
+	p := transferPage{Kinds: csvrows.Kinds}
+	var isCSV bool
+	if p.Kind, isCSV = csvrows.KindOf(form.fields.Get("kind")); isCSV {
+		r.formPath = r.path("import", "columns")
+	} else {
+		r.formPath = r.http.URL.Path
+	}
+	return r.show("transfer", "transfer", "Import and export", p)
 }
 
 // importFile imports or checks a file of either format.
@@ -243,7 +261,7 @@ func (c *Console) importFile(r *request) error {
 	form, end, err := r.readUpload()
 	defer end()
 	if err != nil {
-		return err
+		return r.refuseUpload(form, err)
 	}
 	result.File = form.name
 	p := transferPage{Kinds: csvrows.Kinds, File: form.name, Result: result}
@@ -254,7 +272,8 @@ func (c *Console) importFile(r *request) error {
 	kept := r.keep(&form)
 	defer kept.release()
 	if err := r.importRows(&p, form, result); err != nil {
-		return err
+		end()
+		return r.refuseUpload(form, err)
 	}
 	p.Kept = kept.encoded()
 	if !result.Check && result.Refused == "" {
@@ -281,22 +300,21 @@ func (r *request) importNDJSON(p *transferPage, form uploadForm, end func()) err
 	in := bufio.NewReader(form.file)
 	begin, _ := in.Peek(512) // the import reports the error
 	text := bytes.TrimSpace(bytes.TrimPrefix(begin, []byte("\uFEFF")))
-	if err := csvrows.CheckWorkbook(begin); err != nil {
-		p.Problem = err.Error()
-	} else if len(text) > 0 && text[0] != '{' {
-		p.Problem = "this is not NDJSON, because its first line is not a JSON object: if it is a table, choose it under Import CSV"
+	err := csvrows.CheckWorkbook(begin)
+	if err == nil && len(text) > 0 && text[0] != '{' {
+		err = errors.New("this is not NDJSON, because its first line is not a JSON object: if it is a table, choose it under Import CSV")
+	}
+	if err != nil {
+		end()
+		return r.refuseUpload(form, unreadable(form, err.Error()))
 	}
 	result := p.Result
-	if p.Problem == "" {
-		if err := r.importLines(in, false, result); err != nil {
-			return err
-		}
-		result.limit()
-		for i, f := range result.Faults {
-			result.Faults[i].Field = f.Member()
-		}
-	} else {
-		p.Result = nil
+	if err := r.importLines(in, false, result); err != nil {
+		return err
+	}
+	result.limit()
+	for i, f := range result.Faults {
+		result.Faults[i].Field = f.Member()
 	}
 	end()
 	return r.show("transfer", "transfer", "Import and export", *p)
@@ -315,7 +333,7 @@ func (r *request) importRows(p *transferPage, form uploadForm, result *importRes
 	case atrium.CodeOf(err) == atrium.CodeUnavailable:
 		return err
 	case err != nil:
-		return atrium.Errorf(atrium.CodeInvalidRequest, "%s.", upper(err.Error()))
+		return wrong("file", "%s.", upper(err.Error()))
 	}
 	var faults []lineFault
 	rows.Refuse = func(f csvrows.Fault) error {

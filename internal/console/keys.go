@@ -103,11 +103,11 @@ func (c *Console) createKey(r *request) error {
 func secondsOf(day string) (int64, error) {
 	start, err := time.Parse(time.DateOnly, day)
 	if err != nil {
-		return 0, atrium.Errorf(atrium.CodeInvalidRequest, "The last day must be a date such as 2027-03-31.")
+		return 0, wrong("lastDay", "must be a date such as 2027-03-31")
 	}
 	left := time.Until(start.AddDate(0, 0, 1))
 	if left <= 0 {
-		return 0, atrium.Errorf(atrium.CodeInvalidRequest, "The last day of the key has passed.")
+		return 0, wrong("lastDay", "has passed")
 	}
 	return int64(left/time.Second) + 1, nil
 }

@@ -84,7 +84,7 @@ func (f fields) rule() rule {
 // check returns an error if the fields do not describe a rule. Others are left to the API, which names them differently.
 func (f fields) check() error {
 	if (f["pointer"] != "" || f["equals"] != "") && !strings.HasPrefix(f["pointer"], "/") {
-		return atrium.Errorf(atrium.CodeInvalidRequest, "%s must begin with /, such as /form.", label("rule/payload/pointer"))
+		return wrong("pointer", "must begin with /, such as /form")
 	}
 	return nil
 }
@@ -137,7 +137,6 @@ type newMovePage struct {
 	Checked  bool    // the rule was applied without moving anything
 	Moved    int64   // entries that were moved; or would be, if Checked
 	Next     string  // the cursor from which to continue; "" at the end
-	Problem  string
 }
 
 // moveFields are the fields of the form for moves.
@@ -156,7 +155,7 @@ func (c *Console) newMove(r *request) error {
 	if err == nil {
 		err = r.applyRule(&p, true)
 	}
-	if p.Problem = problemText(err); err != nil && p.Problem == "" {
+	if err := r.refuse(err); err != nil {
 		return err
 	}
 	return r.show("newmove", "activity", "Move entries", p)
@@ -172,10 +171,10 @@ func (c *Console) createMoves(r *request) error {
 	if err == nil && p.Next == "" {
 		return r.redirect(r.path("moves"), "movedall")
 	}
-	if p.Problem = problemText(err); err != nil && p.Problem == "" {
+	if err := r.refuse(err); err != nil {
 		return err
 	}
-	return r.showStatus(statusOf(err), "newmove", "activity", "Move entries", p)
+	return r.show("newmove", "activity", "Move entries", p)
 }
 
 // findAccounts finds the accounts that the fields name.
@@ -183,10 +182,13 @@ func (r *request) findAccounts(p *newMovePage) (err error) {
 	if err := p.Fields.check(); err != nil {
 		return err
 	}
-	if p.To, err = r.findAccount(p.Fields["to"]); err == nil && p.Fields["from"] != "" {
+	if p.To, err = r.findAccount(p.Fields["to"]); err != nil {
+		return at("to", err)
+	}
+	if p.Fields["from"] != "" {
 		p.From, err = r.findAccount(p.Fields["from"])
 	}
-	return err
+	return at("from", err)
 }
 
 // applyRule moves entries from the cursor of the page on, or counts them, and advances the cursor.
@@ -222,19 +224,6 @@ func (r *request) applyRule(p *newMovePage, check bool) error {
 	return nil
 }
 
-// problemText returns what is wrong with what the user has entered; "" if err is about something else.
-func problemText(err error) string {
-	switch atrium.CodeOf(err) { //nolint:exhaustive // the others are not about the input
-	case atrium.CodeInvalidRequest, atrium.CodeNotFound, atrium.CodeConflict:
-		e, _ := asError(err)
-		if len(e.Faults) > 0 {
-			return label(e.Faults[0].Where) + " " + e.Faults[0].Detail + "."
-		}
-		return e.Detail
-	}
-	return ""
-}
-
 // statusOf returns the status of a page that shows an error about what the user has entered.
 func statusOf(err error) int {
 	if err == nil {
@@ -246,7 +235,7 @@ func statusOf(err error) int {
 func (c *Console) moveEntry(r *request) error {
 	to, err := r.findAccount(r.form("account"))
 	if err != nil {
-		return err
+		return at("account", err)
 	}
 	id := r.http.PathValue("entry_id")
 	_, err = r.call(call{

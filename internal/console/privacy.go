@@ -50,7 +50,6 @@ type searchPage struct {
 	More     bool
 
 	Entries, Prospects, Quarantined int // of Matches
-	Problem                         string
 }
 
 // Finds describes what was found, such as 1 entry and 2 prospects.
@@ -99,16 +98,16 @@ func (c *Console) findPerson(r *request) error {
 		}
 	}
 	if err == nil && r.http.PostForm.Has("confirm") {
-		err = atrium.Errorf(atrium.CodeInvalidRequest, "Type %s to confirm. Nothing was erased.", eraseConfirmation)
+		err = wrong("confirm", "Type %s to confirm. Nothing was erased.", eraseConfirmation)
 	}
-	if p.Problem = problemText(err); err != nil && p.Problem == "" {
+	if err := r.refuse(err); err != nil {
 		return err
 	}
 	title := "Find a person"
 	if p.Erasing {
 		title = "Erase a person"
 	}
-	return r.showStatus(statusOf(err), "search", "privacy", title, p)
+	return r.show("search", "privacy", title, p)
 }
 
 // exportPerson sends everything about the person whom the form describes.
@@ -150,7 +149,7 @@ func (r *request) resolveSearch(p *searchPage) (err error) {
 	if name := p.Fields["account"]; name != "" {
 		p.Account, err = r.findAccount(name)
 	}
-	return err
+	return at("account", err)
 }
 
 // findMatches finds the first entries and prospects that would be downloaded or erased.

@@ -126,7 +126,7 @@ func (c *Console) linkProspect(r *request) error {
 	account := r.http.PathValue("account_id")
 	id, err := r.findProspect(r.form("prospect"))
 	if err != nil {
-		return err
+		return at("prospect", err)
 	}
 	if err := r.link(account, string(id)); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (c *Console) linkToAccount(r *request) error {
 	id := r.http.PathValue("prospect_id")
 	a, err := r.findAccount(r.form("account"))
 	if err != nil {
-		return err
+		return at("account", err)
 	}
 	if err := r.link(string(a.AccountID), id); err != nil {
 		return err
@@ -223,7 +223,7 @@ func (c *Console) erasePage(r *request) error {
 // eraseAccount erases an account whose domain the user has typed.
 func (c *Console) eraseAccount(r *request) error {
 	if r.form("domain") != r.form("seenDomain") {
-		return atrium.Errorf(atrium.CodeInvalidRequest, "You typed %q, which is not the domain of the account.", atrium.Shorten(80, r.form("domain")))
+		return wrong("domain", "You typed %q, which is not the domain of the account.", atrium.Shorten(80, r.form("domain")))
 	}
 	if err := r.changeAccount(http.MethodDelete, "", nil); err != nil {
 		return err

@@ -203,7 +203,7 @@ func (r *request) receiverFields() (map[string]any, error) {
 	if text, given := verification["tolerance"].(string); given {
 		seconds, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, atrium.Errorf(atrium.CodeInvalidRequest, "The tolerance must be a number of seconds.")
+			return nil, wrong(verificationPrefix+"tolerance", "must be a number of seconds")
 		}
 		verification["tolerance"] = seconds
 	}

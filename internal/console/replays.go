@@ -28,7 +28,6 @@ type replayPage struct {
 	Checked bool  // the events were counted, and nothing is sent yet
 	Events  int64 // that would be sent
 	More    bool  // or more
-	Problem string
 }
 
 // replayFields are the fields of the form for replays.
@@ -44,8 +43,7 @@ func (c *Console) newReplay(r *request) error {
 		return err
 	}
 	if r.http.URL.Query().Has("check") {
-		err := r.checkReplay(&p)
-		if p.Problem = problemText(err); err != nil && p.Problem == "" {
+		if err := r.refuse(r.checkReplay(&p)); err != nil {
 			return err
 		}
 	}
@@ -85,7 +83,7 @@ func (p *replayPage) body() (map[string]any, error) {
 	if text := p.Fields["rate"]; text != "" {
 		rate, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, atrium.Errorf(atrium.CodeInvalidRequest, "The rate must be a number of events a second.")
+			return nil, wrong("rate", "must be a number of events a second")
 		}
 		body["rate"] = rate
 	}
@@ -101,13 +99,13 @@ func (c *Console) createReplay(r *request) error {
 	if err == nil {
 		return r.redirect(r.path("webhooks", r.http.PathValue("webhook_id")), "replay")
 	}
-	if p.Problem = problemText(err); p.Problem == "" {
+	if err := r.refuse(err); err != nil {
 		return err
 	}
 	if _, err := r.get(&p.Webhook, r.webhookPath(), nil); err != nil {
 		return err
 	}
-	return r.showStatus(statusOf(err), "replay", "webhooks", "Replay events", p)
+	return r.show("replay", "webhooks", "Replay events", p)
 }
 
 func (c *Console) cancelReplay(r *request) error {

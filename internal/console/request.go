@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -33,8 +32,9 @@ type request struct {
 
 	reserved func() // returns the memory that once has reserved; nil for none
 
-	refused  error  // why the change that the request asks for was refused, if the page shows its form again
-	formPath string // of the refused form, with its parameters
+	refused  error  // what is wrong with what the user has entered; nil for nothing
+	formPath string // that the refused form was sent to, with its parameters
+	refill   bool   // the form shows what the user has entered; otherwise its template does
 	kept     string // what was changed before that; "" for nothing
 }
 
@@ -245,12 +245,10 @@ func (r *request) once(c call) (a answer, err error) {
 // the form again, with the input. The path of the form has some segments more than that of the page.
 func again(change, show page, segments int) page {
 	return func(r *request) error {
-		err := change(r)
-		status := rest.Info(atrium.CodeOf(err)).Status
-		if err == nil || !slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, status) {
+		if err := r.refuse(change(r)); err != nil || r.refused == nil {
 			return err
 		}
-		r.refused, r.formPath = err, r.http.URL.RequestURI()
+		r.refill = true
 		at := *r.http.URL
 		for range segments {
 			at.Path = path.Dir(at.Path)

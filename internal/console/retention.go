@@ -35,7 +35,6 @@ type retentionPage struct {
 	Tag     string          // what the user has seen
 	Checked bool
 	More    bool // the check has not examined all entries
-	Problem string
 }
 
 // A ruleRow is a row of the form for retention rules.
@@ -58,18 +57,18 @@ func (c *Console) showRetention(r *request) error {
 	for _, rule := range current.Rules {
 		p.Rows = append(p.Rows, ruleRow{Source: rule.Source, Type: rule.Type, Days: strconv.FormatInt(rule.Days, 10)})
 	}
-	return r.showRules(http.StatusOK, p)
+	return r.showRules(p)
 }
 
 // showRules shows the page with rows for new rules.
-func (r *request) showRules(status int, p retentionPage) error {
+func (r *request) showRules(p retentionPage) error {
 	for range min(emptyRules, maxRetentionRules-len(p.Rows)) {
 		p.Rows = append(p.Rows, ruleRow{})
 	}
 	for i := range p.Rows {
 		p.Rows[i].Number = i
 	}
-	return r.showStatus(status, "retention", "privacy", "Retention rules", p)
+	return r.show("retention", "privacy", "Retention rules", p)
 }
 
 // changeRetention shows what the rules of the form would delete, and sets them when the user confirms that.
@@ -84,10 +83,10 @@ func (c *Console) changeRetention(r *request) error {
 	} else if err == nil {
 		err = r.checkRules(&p, rules)
 	}
-	if p.Problem = problemText(err); err != nil && p.Problem == "" {
+	if err := r.refuse(ofRows(p.Rows, err)); err != nil {
 		return err
 	}
-	return r.showRules(statusOf(err), p)
+	return r.showRules(p)
 }
 
 // readRules returns the rows of the form that are not empty.
@@ -105,17 +104,42 @@ func (r *request) readRules() (rows []ruleRow) {
 // parseRules returns the rules of rows. A row without a number of days removes its rule.
 func parseRules(rows []ruleRow) ([]retentionRule, error) {
 	rules := []retentionRule{}
-	for _, row := range rows {
+	for i, row := range rows {
 		if row.Days == "" {
 			continue
 		}
 		days, err := strconv.ParseInt(row.Days, 10, 32)
 		if err != nil {
-			return nil, atrium.Errorf(atrium.CodeInvalidRequest, "The days of a rule must be a number.")
+			return nil, wrong("days:"+strconv.Itoa(i), "must be a number")
 		}
 		rules = append(rules, retentionRule{Source: row.Source, Type: row.Type, Days: days})
 	}
 	return rules, nil
+}
+
+// ofRows returns an error about rules as one about rows, of which those without a number of days are no rules.
+func ofRows(rows []ruleRow, err error) error {
+	e, ok := asError(err)
+	if !ok {
+		return err
+	}
+	moved := *e
+	moved.Faults = slices.Clone(e.Faults)
+	for i, f := range moved.Faults {
+		if parts := strings.Split(f.Where, "/"); len(parts) == 4 && parts[1] == "rules" {
+			left, _ := strconv.Atoi(parts[2])
+			for row := range rows {
+				if rows[row].Days != "" {
+					left--
+				}
+				if left < 0 {
+					moved.Faults[i].Where = "/" + parts[3] + ":" + strconv.Itoa(row)
+					break
+				}
+			}
+		}
+	}
+	return &moved
 }
 
 // checkRules counts the entries that rules would delete, as far as some calls examine them.

@@ -23,7 +23,6 @@ type summariesPage struct {
 	Templates []summaryTemplate
 	Tag       string          // of Templates
 	Edited    summaryTemplate // in the form
-	Problem   string
 	Previewed bool
 	Latest    *entry // the entry of the preview; nil if none was found
 	Line      string // about it
@@ -34,7 +33,7 @@ type summariesPage struct {
 // showSummaries shows all templates, and a form with the one that the parameters name.
 func (c *Console) showSummaries(r *request) error {
 	p := summariesPage{Edited: summaryTemplate{Source: r.query("source"), Type: r.query("type")}}
-	return r.showTemplates(http.StatusOK, p)
+	return r.showTemplates(p)
 }
 
 // changeSummaries shows a preview of the template in the form, or stores or deletes it.
@@ -45,7 +44,7 @@ func (c *Console) changeSummaries(r *request) error {
 	var err error
 	switch {
 	case form.Has("preview"):
-		return r.showTemplates(http.StatusOK, p)
+		return r.showTemplates(p)
 	case form.Has("delete"):
 		query := url.Values{"source": {p.Edited.Source}}
 		if p.Edited.Type != "" {
@@ -59,17 +58,16 @@ func (c *Console) changeSummaries(r *request) error {
 	if err == nil {
 		return r.redirect(r.path("activity", "summaries"), done)
 	}
-	if p.Problem = problemText(err); atrium.CodeOf(err) == atrium.CodePreconditionFailed {
-		p.Problem = "Somebody else has changed the templates since you opened the page. Nothing was saved. Compare them below, and save again."
-	}
-	if p.Problem == "" {
+	if atrium.CodeOf(err) == atrium.CodePreconditionFailed {
+		r.refused = atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has changed the templates since you opened the page. Compare them below, and save again.")
+	} else if err := r.refuse(err); err != nil {
 		return err
 	}
-	return r.showTemplates(statusOf(err), p)
+	return r.showTemplates(p)
 }
 
 // showTemplates shows the page with the stored templates and a preview.
-func (r *request) showTemplates(status int, p summariesPage) error {
+func (r *request) showTemplates(p summariesPage) error {
 	var stored summaryTemplates
 	var err error
 	if p.Tag, err = r.get(&stored, "/summary_templates", nil); err != nil {
@@ -88,7 +86,7 @@ func (r *request) showTemplates(status int, p summariesPage) error {
 			return err
 		}
 	}
-	return r.showStatus(status, "summaries", "activity", "Summaries", p)
+	return r.show("summaries", "activity", "Summaries", p)
 }
 
 // preview finds the latest entry that the template in the form is for, and makes the line about it.
@@ -106,8 +104,10 @@ func (r *request) preview(p *summariesPage) error {
 		p.Latest = &found.Items[0]
 	}
 	template, fault := summary.Parse(p.Edited.Template)
-	if fault != "" && p.Problem == "" && p.Edited.Template != "" {
-		p.Problem = "The template " + fault + "."
+	if fault != "" && r.refused == nil && p.Edited.Template != "" {
+		if err := r.refuse(wrong("template", "%s", fault)); err != nil {
+			return err
+		}
 	}
 	if p.Latest == nil {
 		return nil

@@ -89,6 +89,13 @@ func (c *Console) changeTenant(r *request) error {
 	switch r.http.PathValue("action") {
 	case "rename":
 	case "delete":
+		var current tenant
+		if _, err := r.asOperator().get(&current, path, nil); err != nil {
+			return err
+		}
+		if name := r.form("confirmName"); name != current.Name {
+			return wrong("confirmName", "You typed %q, which is not the name of the tenant.", atrium.Shorten(80, name))
+		}
 		change.method, change.body, message = http.MethodDelete, nil, "deleting"
 		change.query = url.Values{"confirmName": {r.form("confirmName")}}
 	default:

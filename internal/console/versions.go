@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
-	"atrium/internal/rest"
 )
 
 // A version is a version of an audience as the API shows it.
@@ -51,7 +50,6 @@ type audiencePage struct {
 	Draft    string        // the content that a new version starts with
 	Texts    []contentText // of Draft
 	Note     string
-	Fault    string // why the new version was refused; "" for none
 }
 
 // Open reports whether versions can be written and published.
@@ -73,10 +71,10 @@ func (c *Console) createAudience(r *request) error {
 }
 
 func (c *Console) showAudience(r *request) error {
-	return r.showAudience(audiencePage{}, http.StatusOK)
+	return r.showAudience(audiencePage{})
 }
 
-func (r *request) showAudience(p audiencePage, status int) error {
+func (r *request) showAudience(p audiencePage) error {
 	if _, err := r.get(&p.Page, r.pagePath(), nil); err != nil {
 		return err
 	}
@@ -116,7 +114,7 @@ func (r *request) showAudience(p audiencePage, status int) error {
 	if p.State, err = r.audienceState(&p.Audience, newest.Items, read); err != nil {
 		return err
 	}
-	return r.showStatus(status, "audience", "pages", p.Audience.Name, &p)
+	return r.show("audience", "pages", p.Audience.Name, &p)
 }
 
 // An audienceState says what is published for an audience, and what a newer version changes.
@@ -177,32 +175,30 @@ const firstContent = `{
 func (c *Console) createVersion(r *request) error {
 	p := audiencePage{Draft: lines(r.http.PostForm.Get("content")), Note: r.form("note")}
 	var content jsontext.Value
-	if err := r.heavily(func() error {
-		r.changeTexts(&p)
+	err := r.heavily(func() error {
+		if err := r.changeTexts(&p); err != nil {
+			return err
+		}
 		content = jsontext.Value(strings.TrimSpace(p.Draft))
-		if fault := faultOf(content); fault != "" && p.Fault == "" {
-			p.Fault = "The content " + fault + "."
+		if fault := faultOf(content); fault != "" {
+			return wrong("content", "%s", fault)
 		}
 		return nil
-	}); err != nil {
+	})
+	if err == nil {
+		err = r.checkNext()
+	}
+	var a answer
+	if err == nil {
+		a, err = r.call(call{method: http.MethodPost, path: r.audiencePath() + "/versions", body: map[string]any{"content": content, "note": p.Note}})
+	}
+	if atrium.CodeOf(err) == atrium.CodePreconditionFailed {
+		r.refused = err
+	} else if err := r.refuse(err); err != nil {
 		return err
 	}
-	if p.Fault != "" {
-		return r.showAudience(p, http.StatusBadRequest)
-	}
-	if next, err := r.nextVersion(); err != nil {
-		return err
-	} else if seen := r.form("next"); seen != "" && seen != strconv.FormatInt(next, 10) {
-		p.Fault = "Somebody else has saved a version since you opened the page. Nothing is saved. Compare it with yours, and save again."
-		return r.showAudience(p, http.StatusPreconditionFailed)
-	}
-	a, err := r.call(call{method: http.MethodPost, path: r.audiencePath() + "/versions", body: map[string]any{"content": content, "note": p.Note}})
-	if problem, ok := asError(err); ok && problem.Code == atrium.CodeInvalidRequest {
-		p.Fault = problem.Error()
-		return r.showAudience(p, http.StatusBadRequest)
-	}
-	if err != nil {
-		return err
+	if r.refused != nil {
+		return r.showAudience(p)
 	}
 	if r.form("publish") == "" {
 		return r.redirect(r.own(), "version")
@@ -212,14 +208,23 @@ func (c *Console) createVersion(r *request) error {
 		return err
 	}
 	message, err := r.publishVersion(r.audiencePath() + "/versions/" + strconv.FormatInt(made.VersionNumber, 10))
-	if problem, ok := asError(err); ok {
+	if _, ok := asError(err); ok {
 		r.refused, r.kept = err, "Version "+strconv.FormatInt(made.VersionNumber, 10)+" is saved, but not published."
-		return r.showAudience(audiencePage{}, rest.Info(problem.Code).Status)
+		return r.showAudience(audiencePage{})
 	}
 	if err != nil {
 		return err
 	}
 	return r.redirect(r.own(), message)
+}
+
+// checkNext returns an error if somebody else has saved a version since the user opened the form.
+func (r *request) checkNext() error {
+	next, err := r.nextVersion()
+	if seen := r.form("next"); err == nil && seen != "" && seen != strconv.FormatInt(next, 10) {
+		return atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has saved a version since you opened the page. Compare it with yours, and save again.")
+	}
+	return err
 }
 
 // nextVersion returns the number of the next version of the audience.
@@ -247,7 +252,7 @@ func (r *request) publishVersion(path string) (message string, err error) {
 }
 
 // changeTexts puts the texts of the form into the content. The form has the content that they are based on.
-func (r *request) changeTexts(p *audiencePage) {
+func (r *request) changeTexts(p *audiencePage) error {
 	base := lines(r.http.PostForm.Get("base:content"))
 	changed, _ := changeTexts(base, r.http.PostForm) // without texts, that is the base
 	switch {
@@ -255,8 +260,9 @@ func (r *request) changeTexts(p *audiencePage) {
 	case p.Draft == base:
 		p.Draft = changed
 	default:
-		p.Fault = "The content is changed both as JSON and in its texts. The texts are as in the JSON that you have entered."
+		return wrong("content", "is changed both as JSON and in its texts. The texts are as in the JSON that you have entered")
 	}
+	return nil
 }
 
 // changeAudience renames or archives an audience, or restores it. The form has the state that the user has seen.

@@ -187,7 +187,7 @@ func (r *request) webhookFields() (map[string]any, error) {
 	if text := r.form("rateLimit"); text != "" {
 		rate, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, atrium.Errorf(atrium.CodeInvalidRequest, "The rate must be a number of requests a second.")
+			return nil, wrong("rateLimit", "must be a number of requests a second")
 		}
 		body["rateLimit"] = rate
 	}
@@ -206,10 +206,10 @@ func parseHeaders(text string) (map[string]string, error) {
 	for i, line := range linesOf(text) {
 		name, value, found := strings.Cut(line, ":")
 		if name = strings.TrimSpace(name); !found || name == "" {
-			return nil, atrium.Errorf(atrium.CodeInvalidRequest, "Line %d of the headers must be a name, a colon and a value.", i+1)
+			return nil, wrong("headers", "Line %d of the headers must be a name, a colon and a value.", i+1)
 		}
 		if _, twice := headers[name]; twice {
-			return nil, atrium.Errorf(atrium.CodeInvalidRequest, "The header %s is there twice.", atrium.Shorten(maxHeading, name))
+			return nil, wrong("headers", "The header %s is there twice.", atrium.Shorten(maxHeading, name))
 		}
 		headers[name] = strings.TrimSpace(value)
 	}

@@ -217,8 +217,8 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 	out = append(out, `{"kind":"`+l.kind.Record+`"`...)
 	for i, f := range l.kind.Fields {
 		switch text := l.texts[i]; {
-		case (f.Member == "domain" && f.Required || f.Member == memberAccount) && len(text) > 0 && !isDomain(text):
-			return &Fault{line, f.Member, "is not a domain, such as example.com"}
+		case (f.Member == "domain" && f.Required || f.Member == memberAccount) && len(text) > 0 && !IsDomain(text):
+			return &Fault{line, f.Member, NotDomain}
 		case f.Member == memberEmail && len(text) > 0 && (len(text) > maxPersonal || !atrium.IsEmail(string(text))):
 			return &Fault{line, f.Member, "is not an e-mail address, such as jane@example.com"}
 		case len(text) > 0:
@@ -297,12 +297,16 @@ func (l *Lines) prospectID() string {
 // identifiers is the encoding of identifiers.
 var identifiers = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// isDomain reports whether a text may be the domain of an organization: it has a dot (RFC 3490 section 3.1 has the other
-// forms of it) and no space. An account may have any text as its domain, but in a table that is a name in the wrong column.
-func isDomain(text []byte) bool {
+// IsDomain reports whether a text may be the domain of an organization: it has a dot (RFC 3490 section 3.1 has the other
+// forms of it) and no space. An account may have any text as its domain, but in a table or a form that is a name in the
+// wrong place.
+func IsDomain(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	return bytes.ContainsAny(text, ".。．｡") && !bytes.ContainsAny(text, " \t\r\n")
 }
+
+// NotDomain is the fault of a text that IsDomain refuses.
+const NotDomain = "is not a domain, such as example.com"
 
 // host returns the host of the address of a site, without www, and other texts as they are.
 func host(text []byte) []byte {

@@ -78,10 +78,10 @@ func TestATemplateIsPreviewedOnTheLatestEntryAndStoredOnlyWhenSaved(t *testing.T
 		post(summaryForm{"crm", "", "a is {/a}"}.values("preview"), http.StatusOK, ">a is 1<", "\na is {/a}</textarea>", "&#34;a&#34;: 1", "There is no template yet.")
 		post(summaryForm{"crm", "deal", "a is {/a}"}.values("preview"), http.StatusOK, ">a is 1<")
 		post(summaryForm{"crm", "none", "a is {/a}"}.values("preview"), http.StatusOK, "There is no entry with this source and type.")
-		post(summaryForm{"crm", "", "{a} <b>"}.values("preview"), http.StatusOK, "The template must have a JSON Pointer", "\n{a} &lt;b&gt;</textarea>", ">a 1<")
-		post(summaryForm{"crm", "", "{a}"}.values("save"), http.StatusBadRequest, "must have a JSON Pointer", "\n{a}</textarea>")
+		post(summaryForm{"crm", "", "{a} <b>"}.values("preview"), http.StatusBadRequest, "Template must have a JSON Pointer", ">{a} &lt;b&gt;</textarea>", ">a 1<")
+		post(summaryForm{"crm", "", "{a}"}.values("save"), http.StatusBadRequest, "must have a JSON Pointer", ">{a}</textarea>")
 		post(summaryForm{"", "", "a"}.values("save"), http.StatusBadRequest, "must be 1 to 100 characters long")
-		post(summaryForm{"crm", "", "a"}.values("save", "tag", `"other"`), http.StatusPreconditionFailed, "Somebody else has changed the templates", "\na</textarea>")
+		post(summaryForm{"crm", "", "a"}.values("save", "tag", `"other"`), http.StatusPreconditionFailed, "Somebody else has changed the templates", ">a</textarea>")
 		post(summaryForm{"crm", "", ""}.values("delete"), http.StatusNotFound)
 		post(summaryForm{"crm", "", ""}.values("delete", "question", "Delete?"), http.StatusOK, "Delete?")
 		if s.changes() != before {

@@ -40,7 +40,7 @@ func TestTheConsoleSpeaksToPeople(t *testing.T) {
 				}
 			}
 		}
-		const pointer = "Field of the payload must begin with /, such as /form."
+		const pointer = "Field of the payload must begin with /, such as /form"
 		want("a field without a slash", s.ask(http.MethodPost, of+"/privacy/person", url.Values{"pointer": {"form"}, "equals": {"fair"}}, cookie), pointer)
 		want("no field", s.ask(http.MethodPost, of+"/privacy/person", url.Values{"equals": {"fair"}}, cookie), pointer)
 		move := url.Values{"to": {"beta.example"}, "pointer": {"form"}, "equals": {"fair"}}
