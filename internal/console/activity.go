@@ -58,6 +58,7 @@ func (c *Console) activityCSV(r *request) error {
 	if err != nil {
 		return err
 	}
+	query.Set("include", "summary")
 	return r.sendCSV("/account_logs", "activity.csv", "atrium entries list -o csv", query)
 }
 

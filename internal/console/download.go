@@ -80,7 +80,7 @@ func (r *request) sendCSV(pattern, file, command string, query url.Values) error
 	b.WriteString(byteOrderMark)
 	columns := csvrows.Lists[pattern]
 	if pattern == "/account_logs" {
-		columns = slices.Concat(columns, []string{memberAccountName, memberAccountDomain})
+		columns = slices.Concat(columns, []string{memberAccountName, memberAccountDomain, "summary"})
 	}
 	rows := csvrows.NewEncoder(&b, columns, nil, true)
 	query.Set("limit", strconv.Itoa(csvPage))

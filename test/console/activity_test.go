@@ -19,7 +19,7 @@ func activityLines() string {
 	var b strings.Builder
 	for i := range 60 {
 		day := "2026-03-0" + string(rune('3'+i%2))
-		b.WriteString(`{"kind":"accountLog","accountId":"account_000000000000000000000000a` + string(rune('1'+i%2)) + `","source":"crm","type":"deal","payload":{},"createdAt":"` + day + `T10:00:00.000Z"}` + "\n")
+		b.WriteString(`{"kind":"accountLog","accountId":"account_000000000000000000000000a` + string(rune('1'+i%2)) + `","source":"crm","type":"deal","payload":{"stage":"<won>"},"createdAt":"` + day + `T10:00:00.000Z"}` + "\n")
 	}
 	return b.String()
 }
@@ -69,6 +69,10 @@ func TestTheFormOfActivityHasEveryFilter(t *testing.T) {
 			t.Fatalf("the file has %d rows, %v", len(file), err)
 		}
 		name, domain := slices.Index(file[0], "accountName"), slices.Index(file[0], "accountDomain")
+		summary := slices.Index(file[0], "summary")
+		if summary < 0 || file[1][summary] == "" || !strings.Contains(first.body, `<small class="quiet">`+html.EscapeString(file[1][summary])+`</small>`) {
+			t.Errorf("the file lacks the summaries of the list: %q", file[:2])
+		}
 		if name < 0 || domain < 0 || file[1][name] != "Acme" || file[1][domain] != "acme.example" {
 			t.Errorf("the file begins with %q", file[:2])
 		}
