@@ -3,11 +3,15 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
+	"atrium/internal/rest"
 )
 
 // A delivery is a delivery as the API shows it.
@@ -36,6 +40,15 @@ func (d delivery) Shown() string {
 	return string(d.State)
 }
 
+// soon is how long a page waits for an attempt.
+const soon = 30 * time.Second
+
+// Awaited reports whether there will be an attempt soon.
+func (d delivery) Awaited() bool {
+	next, err := time.Parse(time.RFC3339Nano, d.NextAt)
+	return d.FinishedAt == "" && (err != nil || time.Until(next) < soon)
+}
+
 // An attempt is a request of a delivery as the API shows it.
 type attempt struct {
 	Number     int64  `json:"number"`
@@ -49,6 +62,7 @@ type attempt struct {
 type deliveryPage struct {
 	Webhook  webhook
 	Delivery delivery
+	Position string         // of the event in the address; "" for none
 	Stored   bool           // the event is
 	Event    jsontext.Value // as Atrium sends it; nil if it was erased
 	Tree     node
@@ -76,13 +90,96 @@ func (c *Console) showDelivery(r *request) error {
 	if _, err := r.get(&p.Webhook, r.webhookPath(), nil); err != nil {
 		return err
 	}
-	if _, err := r.get(&p.Delivery, r.deliveryPath(), nil); err != nil {
+	_, err := r.get(&p.Delivery, r.deliveryPath(), nil)
+	if p.Position = r.query("position"); p.Position != "" && atrium.CodeOf(err) == atrium.CodeNotFound {
+		return r.showTest(p, err)
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.readEvent(&p); err != nil {
 		return err
 	}
 	return r.show("delivery", "webhooks", string(p.Delivery.Type), p)
+}
+
+// showTest shows the delivery of a test event that is not stored yet: it is when there was an attempt. It returns another
+// error if the event at the position of the address is another one.
+func (r *request) showTest(p deliveryPage, missing error) error {
+	position, err := strconv.ParseInt(p.Position, 10, 64)
+	if err != nil || position < 1 {
+		return missing
+	}
+	p.Delivery = delivery{Position: position, Type: atrium.EventWebhookTest, State: atrium.DeliveryPending}
+	if err := r.readEvent(&p); err != nil {
+		return err
+	}
+	var event testEvent
+	if err := json.Unmarshal(p.Event, &event); err != nil || !event.tests(r.http.PathValue("webhook_id")) || string(event.ID) != r.http.PathValue("event_id") {
+		return missing
+	}
+	p.Delivery.EventID = event.ID
+	return r.show("delivery", "webhooks", string(p.Delivery.Type), p)
+}
+
+// A testEvent is a test event as the API shows it.
+type testEvent struct {
+	ID       atrium.EventID   `json:"id"`
+	Type     atrium.EventType `json:"type"`
+	Position int64            `json:"position"`
+	Data     struct {
+		AuditNumber int64  `json:"auditNumber"`
+		WebhookID   string `json:"webhookId"`
+	} `json:"data"`
+}
+
+// tests reports whether an event is a test of a webhook.
+func (e testEvent) tests(webhook string) bool {
+	return e.Type == atrium.EventWebhookTest && e.Data.WebhookID == webhook
+}
+
+// testWait is how long the page of a test waits for its event, in seconds.
+const testWait = "2"
+
+// findTest returns the path of the page about the test event that this request has made; "" if there is none in time.
+func (r *request) findTest() (string, error) {
+	id := r.http.PathValue("webhook_id")
+	var records list[record]
+	if _, err := r.get(&records, "/audit", url.Values{"subject": {id}, "action": {atrium.ActionWebhookTest}, "limit": {"10"}}); err != nil {
+		return "", err
+	}
+	made := slices.IndexFunc(records.Items, func(rec record) bool { return rec.RequestID == rest.ExchangeOf(r.w).RequestID })
+	if made < 0 {
+		return "", nil
+	}
+	query := url.Values{"since": {records.Items[made].At}, "types": {string(atrium.EventWebhookTest)}, "limit": {"100"}, "waitSeconds": {testWait}}
+	for range maxCalls { // earlier tests come first
+		var events struct {
+			Items         []testEvent `json:"items"`
+			ContinueAfter int64       `json:"continueAfter"`
+		}
+		if _, err := r.get(&events, "/events", query); err != nil || len(events.Items) == 0 {
+			return "", err
+		}
+		for _, e := range events.Items {
+			if e.tests(id) && e.Data.AuditNumber == records.Items[made].Number {
+				return r.path("webhooks", id, "deliveries", string(e.ID)) + "?position=" + strconv.FormatInt(e.Position, 10), nil
+			}
+		}
+		query.Del("since")
+		query.Set("after", strconv.FormatInt(events.ContinueAfter, 10))
+	}
+	return "", nil
+}
+
+// showTestOf leads to the page about the test event that this request has made, or to that of the webhook. The test is made:
+// an error of a search for it is no error of the request.
+func (r *request) showTestOf(webhook string) error {
+	if at, err := r.findTest(); err == nil && at != "" {
+		http.Redirect(r.w, r.http, at, http.StatusSeeOther)
+		return nil
+	}
+	return r.redirect(webhook, "webhooktest")
 }
 
 // deliveryPath returns the path of a delivery in the API, which the URL names.

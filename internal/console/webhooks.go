@@ -359,5 +359,8 @@ func (c *Console) changeWebhook(r *request) error {
 		}
 		return r.showOneWebhook(made.Secret)
 	}
+	if action == "test" {
+		return r.showTestOf(own)
+	}
 	return r.redirect(own, "webhook"+action)
 }

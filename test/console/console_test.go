@@ -167,7 +167,7 @@ func TestEveryRouteIsInTheMatrix(t *testing.T) {
 	known := map[string]bool{
 		"GET /console": true, "GET /console/login": true, "POST /console/login": true, "POST /console/logout": true, "GET /console/logout": true, "GET /console/{path...}": true,
 		"GET /console/login/sso": true, "GET /console/login/callback": true, "GET /console/login/tenant": true, "POST /console/login/tenant": true, // sso_test.go
-		"GET /console/console.js": true, "GET /console/live.js": true, "GET /console/style.css": true, "GET /console/icon.svg": true,
+		"GET /console/console.js": true, "GET /console/live.js": true, "GET /console/poll.js": true, "GET /console/style.css": true, "GET /console/icon.svg": true,
 	}
 	for pattern, handler := range (&console.Console{}).Handlers() {
 		mux.Handle(pattern, handler)

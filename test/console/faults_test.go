@@ -3,7 +3,6 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +11,6 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"atrium"
-	"atrium/internal/app"
-	"atrium/internal/secrets"
 )
 
 // A refusedForm is a form with something wrong in a field.
@@ -88,11 +85,7 @@ var refusedForms = map[string]refusedForm{
 func TestFaultsAreShownAtTheirFields(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t
-		keys := filepath.Join(t.TempDir(), "keys")
-		if _, _, err := secrets.AddKey(keys, false); err != nil {
-			t.Fatal(err)
-		}
-		s.withProvider(jane(), func(c *app.Config) { c.Settings.SecretsKeyFile, c.Settings.WebhookAllow = keys, "127.0.0.0/8" })
+		s.withProvider(jane(), withEncryption(t))
 		cookie := s.signIn(atrium.RoleOperator)
 		before := s.changes()
 		for name, f := range refusedForms {

@@ -39,14 +39,14 @@ type site struct {
 }
 
 // onEveryEngine calls f with a new site on each engine.
-func onEveryEngine(t *testing.T, f func(t *testing.T, s *site)) {
+func onEveryEngine(t *testing.T, f func(t *testing.T, s *site), change ...func(*app.Config)) {
 	t.Helper()
 	for engine, database := range map[string]func(*testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "atrium.db") },
 		"postgres": func(t *testing.T) string { return storetest.NewMigrated(t) },
 	} {
 		t.Run(engine, func(t *testing.T) {
-			s := newSite(t, database(t))
+			s := newSite(t, database(t), change...)
 			f(t, s)
 		})
 	}
