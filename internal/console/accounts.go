@@ -105,7 +105,7 @@ func (c *Console) createAccount(r *request) error {
 	if err := json.Unmarshal(a.body, &made); err != nil {
 		return err
 	}
-	return r.redirect(r.path("accounts", string(made.AccountID)), "created")
+	return r.redirect(r.path("accounts", string(made.AccountID)), "accountcreated")
 }
 
 // checkDomain returns an error about the field domain if its text is not a domain, as in an import of CSV. The API takes any
@@ -372,7 +372,7 @@ func (c *Console) mergeAccount(r *request) error {
 	if err := r.changeAccount(http.MethodPost, "/merge", map[string]any{"into": into}); err != nil {
 		return err
 	}
-	return r.redirect(r.path("accounts", into), "merged")
+	return r.redirect(r.path("accounts", into), "merged", cmp.Or(r.form("seenName"), r.form("seenDomain")))
 }
 
 func (c *Console) splitAccount(r *request) error {

@@ -60,7 +60,7 @@ func (r *request) concerns(o *overview, ready bool) (all []concern, err error) {
 	if n := (boundedCount{o.Unattributed.Count, o.Unattributed.HasMore}); n.count > 0 {
 		c := concern{Text: n.Text() + oneOr(n.count, " entry has", " entries have") + " no account", Path: r.path("activity") + "?unattributed=true", Action: "See them"}
 		if r.may(atrium.ScopeManageAccounts) {
-			c.Action = "Move them"
+			c.Action = "Move entries"
 		}
 		all = append(all, c)
 	}

@@ -26,7 +26,7 @@ func (c *Console) createBrand(r *request) error {
 	if _, err := r.call(call{method: http.MethodPost, path: "/brands", body: map[string]any{"name": r.form("name")}}); err != nil {
 		return err
 	}
-	return r.redirect(r.path("brands"), "created")
+	return r.redirect(r.path("brands"), "brandcreated", r.form("name"))
 }
 
 // changeBrand renames or deletes a brand, unless its name has changed since the user saw it.
@@ -49,12 +49,12 @@ func (c *Console) changeBrand(r *request) error {
 		if _, err := r.call(call{method: http.MethodPatch, path: path, ifMatch: tag, body: map[string]any{"name": name}}); err != nil {
 			return err
 		}
-		return r.redirect(r.path("brands"), "saved")
+		return r.redirect(r.path("brands"), "brandrenamed", name)
 	case "delete":
 		if _, err := r.call(call{method: http.MethodDelete, path: path, ifMatch: tag}); err != nil {
 			return err
 		}
-		return r.redirect(r.path("brands"), "deleted")
+		return r.redirect(r.path("brands"), "branddeleted", current.Name)
 	}
 	return atrium.NotFound()
 }

@@ -281,7 +281,7 @@ func (c *Console) createPage(r *request) error {
 	if err := json.Unmarshal(a.body, &made); err != nil {
 		return err
 	}
-	return r.redirect(r.path("pages", string(made.PageID), "edit"), "created")
+	return r.redirect(r.path("pages", string(made.PageID), "edit"), "pagecreated", made.Name)
 }
 
 // schedulePage sets when a page is published and unpublished, or removes the schedule if both are empty. It refuses what
@@ -315,5 +315,5 @@ func (c *Console) schedulePage(r *request) error {
 	if _, err := r.call(change); err != nil {
 		return err
 	}
-	return r.redirect(r.path("pages", r.http.PathValue("page_id")), "page")
+	return r.redirect(r.path("pages", r.http.PathValue("page_id")), "schedule")
 }

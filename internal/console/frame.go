@@ -40,66 +40,9 @@ type tenant struct {
 	} `json:"deletion"` // only while the tenant is being deleted
 }
 
-// done has the messages about changes. A page names one in its parameter done.
-var done = map[string]string{
-	"erased":          "The account is erased. The server may need some minutes to delete everything.",
-	"prospect":        "The prospect is saved.",
-	"prospectgone":    "The prospect is deleted.",
-	"audience":        "The audience is changed.",
-	"created":         "Created.",
-	"deleted":         "Deleted.",
-	"deleting":        "The tenant is being deleted. Its keys no longer work.",
-	"erasing":         "The erasure has begun. It continues in the background; this page shows when it is completed.",
-	"movedall":        "The entries are moved. To undo a move, use its button.",
-	"pagedeleted":     "The page is deleted. Readers no longer see it. To restore it, use the button.",
-	"previewended":    "The preview no longer works.",
-	"retention":       "The rules are set. A job deletes entries within hours.",
-	"saved":           "Saved.",
-	"undelete":        "The page is restored.",
-	"linked":          "The prospect is linked to the account.",
-	"ended":           "The session is ended.",
-	"expired":         "Your session has ended. Sign in again.",
-	"mapped":          "The group has the role. It takes effect when a member signs in.",
-	"merged":          "The account is merged. To undo this, split it off below.",
-	"moved":           "The entry is moved. To undo this, use the button below.",
-	"page":            "The page is changed.",
-	"publish":         "The page is published.",
-	"unpublish":       "The page is a draft again. Readers no longer see it.",
-	"archive":         "The page is archived. Readers no longer see it.",
-	"restore":         "The page is restored as a draft.",
-	"removed":         "The user is removed.",
-	"renamed":         "The account is changed.",
-	"published":       "The version is published. Readers see it now.",
-	"publishedlater":  "The version is published. Readers see it once the page is published, which it is not yet.",
-	"revoked":         "The key is revoked. It stops working within seconds.",
-	"role":            "The role is changed. The user must sign in again.",
-	"signedout":       "You are signed out.",
-	"split":           "The account is split off.",
-	"unmapped":        "The group has no role now. Members who are signed in stay so until they sign in again.",
-	"unchanged":       "Nothing was changed: everything is as it was.",
-	"undone":          "The move is undone.",
-	"version":         "The version is created. It is not published yet.",
-	"versionarchived": "The version is archived.",
-	"versionrestored": "The version is restored.",
-	"userout":         "All sessions of the user are ended.",
-	"eventson":        "Events are enabled.",
-	"eventsoff":       "Events are disabled. What happens from now on is not sent.",
-	"redelivered":     "The event is sent again. This page shows the result when there is one.",
-	"replay":          "The replay has begun. It continues in the background.",
-	"replayended":     "The replay is ended.",
-	"webhookdelete":   "The webhook is deleted.",
-	"webhookdisable":  "The webhook is disabled. Events wait until it is enabled, as long as they are stored.",
-	"webhookenable":   "The webhook is enabled. It continues where it was.",
-	"receiverdelete":  "The receiver is deleted.",
-	"receiverdisable": "The receiver is disabled. It refuses all requests within seconds.",
-	"receiverenable":  "The receiver is enabled.",
-	"receiverdiscard": "Deliveries in quarantine are discarded. Some are left if there were many.",
-	"webhooktest":     "A test event is sent. The deliveries below show the result within seconds.",
-}
-
 // frame returns the frame of a page.
 func (r *request) frame(title string) frame {
-	f := frame{Title: title, User: r.user, Done: done[r.http.URL.Query().Get("done")], request: r}
+	f := frame{Title: title, User: r.user, Done: r.takeDone(title), request: r}
 	f.Tenant.TenantID = r.tenant
 	if r.refused != nil {
 		f.Refused = &failure{Kept: r.kept}

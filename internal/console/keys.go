@@ -126,8 +126,13 @@ func (c *Console) rotateKey(r *request) error {
 }
 
 func (c *Console) revokeKey(r *request) error {
-	if _, err := r.call(call{method: http.MethodPost, path: "/keys/" + url.PathEscape(r.http.PathValue("key_id")) + "/revoke"}); err != nil {
+	path := "/keys/" + url.PathEscape(r.http.PathValue("key_id"))
+	if _, err := r.call(call{method: http.MethodPost, path: path + "/revoke"}); err != nil {
 		return err
 	}
-	return r.redirect(r.path("keys"), "revoked")
+	var revoked key
+	if _, err := r.get(&revoked, path, nil); err != nil {
+		return err
+	}
+	return r.redirect(r.path("keys"), "revoked", revoked.Name)
 }

@@ -91,7 +91,7 @@ func (c *Console) mapGroup(r *request) error {
 	if _, err := r.call(call{method: http.MethodPost, path: "/group_mappings", body: mapping}); err != nil {
 		return err
 	}
-	return r.redirect(r.path("people"), "mapped")
+	return r.redirect(r.path("people"), "mapped", r.form("group"))
 }
 
 // unmapGroup takes the role of a group away.

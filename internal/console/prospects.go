@@ -118,7 +118,7 @@ func (c *Console) createProspect(r *request) error {
 		r.kept = "The prospect was created, but not linked to the account."
 		return err
 	}
-	return r.redirect(r.path("accounts", account), "prospect")
+	return r.redirect(r.path("accounts", account), "prospectcreated", made.Title())
 }
 
 // linkProspect links an existing prospect, which the user names, to the account in the path.

@@ -369,7 +369,7 @@ func (c *Console) saveReceiver(r *request) error {
 	if _, err := r.call(call{method: http.MethodPatch, path: r.receiverPath(), ifMatch: r.form("tag"), body: body}); err != nil {
 		return err
 	}
-	return r.redirect(r.path("receivers", r.http.PathValue("receiver_id")), "saved")
+	return r.redirect(r.path("receivers", r.http.PathValue("receiver_id")), "receiversaved")
 }
 
 // changeReceiver does what a button says.
@@ -469,7 +469,7 @@ func (c *Console) changeQuarantined(r *request) error {
 		if _, err := r.call(call{method: http.MethodDelete, path: r.quarantinedPath()}); err != nil {
 			return err
 		}
-		return r.redirect(own, "receiverdiscard")
+		return r.redirect(own, "discarded")
 	}
 	return atrium.NotFound()
 }

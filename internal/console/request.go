@@ -267,6 +267,12 @@ type question struct {
 	Fields url.Values
 }
 
+// Title returns what the question asks about, for the button.
+func (q question) Title() string {
+	title, _, _ := strings.Cut(q.Text, "? ")
+	return strings.TrimSuffix(title, "?")
+}
+
 // Bounds of a form with a question, whose fields the page with the question has again.
 const (
 	maxAsked       = 16 << 10 // bytes of names and values
@@ -371,12 +377,6 @@ func (r *request) server() string {
 		return "https://" + r.http.Host
 	}
 	return "http://" + r.http.Host
-}
-
-// redirect shows a page after a change, with a message: a key of done.
-func (r *request) redirect(path, message string) error {
-	http.Redirect(r.w, r.http, path+"?done="+message, http.StatusSeeOther)
-	return nil
 }
 
 // may reports whether the role of the user has a scope.

@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"strings"
 
 	"atrium"
 	"atrium/internal/summary"
@@ -40,7 +41,7 @@ func (c *Console) showSummaries(r *request) error {
 func (c *Console) changeSummaries(r *request) error {
 	form := r.http.PostForm
 	p := summariesPage{Edited: summaryTemplate{form.Get("source"), form.Get("type"), form.Get("template")}}
-	done := "saved"
+	done := "template"
 	var err error
 	switch {
 	case form.Has("preview"):
@@ -50,13 +51,13 @@ func (c *Console) changeSummaries(r *request) error {
 		if p.Edited.Type != "" {
 			query.Set("type", p.Edited.Type)
 		}
-		done = "deleted"
+		done = "templategone"
 		_, err = r.call(call{method: http.MethodDelete, path: "/summary_templates", query: query, ifMatch: form.Get("tag")})
 	default:
 		_, err = r.call(call{method: http.MethodPut, path: "/summary_templates", ifMatch: form.Get("tag"), body: p.Edited})
 	}
 	if err == nil {
-		return r.redirect(r.path("activity", "summaries"), done)
+		return r.redirect(r.path("activity", "summaries"), done, strings.TrimSpace(p.Edited.Source+" "+p.Edited.Type))
 	}
 	if atrium.CodeOf(err) == atrium.CodePreconditionFailed {
 		r.refused = atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has changed the templates since you opened the page. Compare them below, and save again.")

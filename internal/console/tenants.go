@@ -50,7 +50,7 @@ func (c *Console) createTenant(r *request) error {
 		return err
 	}
 	r.tenant = made.TenantID
-	return r.redirect(r.path(), "created")
+	return r.redirect(r.path(), "tenantcreated", r.form("name"))
 }
 
 type tenantPage struct {
@@ -85,7 +85,7 @@ func (r *request) asOperator() *request {
 func (c *Console) changeTenant(r *request) error {
 	path, back := "/tenants/"+string(r.tenant), r.path("tenant")
 	change := call{method: http.MethodPatch, path: path, ifMatch: r.form("tag"), body: map[string]any{"name": r.form("name")}}
-	message := "saved"
+	message := "tenantrenamed"
 	switch r.http.PathValue("action") {
 	case "rename":
 	case "delete":

@@ -67,7 +67,7 @@ func (c *Console) createAudience(r *request) error {
 	if err := json.Unmarshal(a.body, &made); err != nil {
 		return err
 	}
-	return r.redirect(r.path("pages", r.http.PathValue("page_id"), "audiences", string(made.AudienceID)), "created")
+	return r.redirect(r.path("pages", r.http.PathValue("page_id"), "audiences", string(made.AudienceID)), "audiencecreated")
 }
 
 func (c *Console) showAudience(r *request) error {
@@ -200,22 +200,23 @@ func (c *Console) createVersion(r *request) error {
 	if r.refused != nil {
 		return r.showAudience(p)
 	}
-	if r.form("publish") == "" {
-		return r.redirect(r.own(), "version")
-	}
 	var made version
 	if err := json.Unmarshal(a.body, &made); err != nil {
 		return err
 	}
-	message, err := r.publishVersion(r.audiencePath() + "/versions/" + strconv.FormatInt(made.VersionNumber, 10))
+	number := strconv.FormatInt(made.VersionNumber, 10)
+	if r.form("publish") == "" {
+		return r.redirect(r.own(), "version", number)
+	}
+	message, err := r.publishVersion(r.audiencePath() + "/versions/" + number)
 	if _, ok := asError(err); ok {
-		r.refused, r.kept = err, "Version "+strconv.FormatInt(made.VersionNumber, 10)+" is saved, but not published."
+		r.refused, r.kept = err, "Version "+number+" is saved, but not published."
 		return r.showAudience(audiencePage{})
 	}
 	if err != nil {
 		return err
 	}
-	return r.redirect(r.own(), message)
+	return r.redirect(r.own(), message, number)
 }
 
 // checkNext returns an error if somebody else has saved a version since the user opened the form.
@@ -278,7 +279,7 @@ func (c *Console) changeAudience(r *request) error {
 	if _, err := r.call(change); err != nil {
 		return err
 	}
-	return r.redirect(r.own(), "audience")
+	return r.redirect(r.own(), r.http.PathValue("action")+"audience")
 }
 
 // endPreview makes a preview stop working.
@@ -308,7 +309,7 @@ func (c *Console) changeVersion(r *request) (err error) {
 	if err != nil {
 		return err
 	}
-	return r.redirect(r.own(), message)
+	return r.redirect(r.own(), message, r.http.PathValue("number"))
 }
 
 type versionPage struct {

@@ -324,7 +324,7 @@ func (c *Console) saveWebhook(r *request) error {
 	if _, err := r.call(call{method: http.MethodPatch, path: r.webhookPath(), ifMatch: r.form("tag"), body: body}); err != nil {
 		return err
 	}
-	return r.redirect(r.path("webhooks", r.http.PathValue("webhook_id")), "saved")
+	return r.redirect(r.path("webhooks", r.http.PathValue("webhook_id")), "webhooksaved")
 }
 
 // changeWebhook does what a button says.

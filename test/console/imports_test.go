@@ -23,7 +23,7 @@ func TestCSVIsPreviewedCheckedAndImported(t *testing.T) {
 			fmt.Fprintf(&file, "https://www.org%d.example/;\"Org; \"\"%d\"\"\r\nsecond line\";'=1+1\r\n", i, i)
 		}
 		a := s.upload(of+"/import/columns", url.Values{"kind": {"accounts"}}, file.String(), cookie)
-		for _, want := range []string{"<h1>file.csv: columns</h1>", `<option value="0:Website" selected>`, `<option value="1:Company Name" selected>`, "https://www.org4.example/", "<button>Import</button>"} {
+		for _, want := range []string{"<h1>file.csv: columns</h1>", `<option value="0:Website" selected>`, `<option value="1:Company Name" selected>`, "https://www.org4.example/", "<button>Import file</button>"} {
 			if !strings.Contains(a.body, want) {
 				t.Errorf("the preview lacks %q", want)
 			}
@@ -33,7 +33,7 @@ func TestCSVIsPreviewedCheckedAndImported(t *testing.T) {
 		}
 		fields := url.Values{"kind": {"accounts"}, "column:domain": {"0:Website"}, "column:name": {"1:Company Name"}, "skip": {"true"}}
 		before := s.changes()
-		if a := s.upload(of+"/import?check=true", fields, file.String(), cookie); !strings.Contains(a.body, "no faults. 3,000 records would be added, 0 exist already. Nothing is stored yet.") || !strings.Contains(a.body, `<button class="primary">Import</button>`) {
+		if a := s.upload(of+"/import?check=true", fields, file.String(), cookie); !strings.Contains(a.body, "no faults. 3,000 records would be added, 0 exist already. Nothing is stored yet.") || !strings.Contains(a.body, `<button class="primary">Import file</button>`) {
 			t.Errorf("the check: %s", a.body)
 		}
 		if s.changes() != before {

@@ -161,7 +161,7 @@ func TestAProspectLeadsToWhatIsStoredAboutThePerson(t *testing.T) {
 			t.Errorf("a prospect without an address has no link to the search: %s", a.body)
 		}
 		found := s.ask(http.MethodPost, of+"/privacy/person", url.Values{"text": {"Robin@people.example"}}, cookie)
-		for _, want := range []string{"Found: 1 entry and 1 prospect", "Download the data</button>", "Erase…</button>", `name="text" value="Robin@people.example"`} {
+		for _, want := range []string{"Found: 1 entry and 1 prospect", "Download data</button>", "Erase data…</button>", `name="text" value="Robin@people.example"`} {
 			if !strings.Contains(found.body, want) {
 				t.Errorf("what was found lacks %s: %s", want, found.body)
 			}

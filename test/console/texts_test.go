@@ -60,7 +60,7 @@ func TestTheConsoleSpeaksToPeople(t *testing.T) {
 		if created.StatusCode != http.StatusSeeOther {
 			t.Fatalf("a new person: %s %s", created.Status, created.body)
 		}
-		const cannot = "Kim &lt;b&gt; cannot sign in yet: create a login link, which works once, for ten minutes."
+		const cannot = "User Kim &lt;b&gt; created, who cannot sign in yet: create a login link, which works once, for ten minutes."
 		person := s.ask(http.MethodGet, created.Header.Get("Location"), nil, cookie)
 		want("the new person", person, cannot, `<option value="support">support</option>`, "moves entries")
 		path, _, _ := strings.Cut(created.Header.Get("Location"), "?")

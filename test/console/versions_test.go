@@ -219,7 +219,7 @@ func TestSchedulesWithoutEffectAreNotPending(t *testing.T) {
 		s.transition(cookie, "unpublish")
 		s.page(cookie, page, []string{"The page is a draft: the schedule to unpublish it"}, []string{"Will be "})
 		s.transition(cookie, "archive")
-		s.page(cookie, page, []string{"The page is archived: the schedule to unpublish it", "Remove the schedule"}, []string{"Will be ", publish, unpublish})
+		s.page(cookie, page, []string{"The page is archived: the schedule to unpublish it", "Remove schedule"}, []string{"Will be ", publish, unpublish})
 		s.page(cookie, overview, nil, []string{"Scheduled pages"})
 		schedule(http.StatusConflict, soon, "")
 		schedule(http.StatusSeeOther, "", "")
