@@ -480,7 +480,7 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			last(time.Now().AddDate(-1, 0, 0))
 			b.ignoring("400")
 			b.submit(`button.primary`)
-			if problem := b.seen(".problem"); !strings.Contains(problem, "The last day of the key has passed.") {
+			if problem := b.seen(".problem"); !strings.Contains(problem, "Last day has passed") {
 				t.Errorf("the problem is %q", problem)
 			}
 			end := time.Now().UTC().AddDate(0, 1, 0)
@@ -565,7 +565,7 @@ func TestConsoleWritesPages(t *testing.T) {
 			b.fill(`textarea[name="footerLinks"]`, `[{"id":"a"`)
 			b.ignoring("400")
 			b.submit(`button.primary`)
-			if fault := b.seen(".faulty .problem"); fault != "is not valid JSON: line 1, column 11: it ends too early" {
+			if fault := b.seen(".fault"); fault != "Footer links is not valid JSON: line 1, column 11: it ends too early" {
 				t.Errorf("the fault is %q", fault)
 			}
 			if kept := get[string](b, `document.querySelector('textarea[name="pageContext"]').value`); kept != "Visitors <of> the fair\nin May" {

@@ -111,6 +111,12 @@ func TestWebhooksInTheConsole(t *testing.T) {
 
 			// A test event arrives, and its delivery shows the request and the response.
 			b.submit(`form[action$="/test"] button`)
+			b.heading("webhook.test")
+			if b.scriptsOff {
+				b.untilReloaded(get[string](b, `location.pathname + location.search`), ".rows-open .status", "200")
+			} else {
+				b.until(`document.querySelector(".rows-open .status")?.textContent === "200" && !document.querySelector("[data-poll]")`)
+			}
 			b.untilReloaded(own, "tbody .status", "succeeded")
 			list := get[string](b, `(() => { const r = new XMLHttpRequest(); r.open("GET", document.querySelector('a[href*="/deliveries.csv"]').href, false); r.send(); return r.responseText })()`)
 			if !strings.Contains(list, "webhook.test,succeeded,1,200") {

@@ -41,11 +41,11 @@ func TestMessagesNameWhatWasChanged(t *testing.T) {
 				t.Errorf("%s: %s", c.path, a.Status)
 				continue
 			}
-			with := cookie
+			with := []string{cookie}
 			for _, set := range a.Cookies() {
-				with += "; " + set.Name + "=" + set.Value
+				with = append(with, set.Name+"="+set.Value)
 			}
-			page := s.ask(http.MethodGet, to, nil, with)
+			page := s.ask(http.MethodGet, to, nil, strings.Join(with, "; "))
 			if want := `<p class="done" role="status">` + html.EscapeString(c.want) + "</p>"; !strings.Contains(page.body, want) {
 				at := max(0, strings.Index(page.body, `class="done"`))
 				t.Errorf("%s: %s lacks %q: %s", c.path, to, c.want, page.body[at:min(len(page.body), at+300)])

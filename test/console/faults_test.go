@@ -121,7 +121,7 @@ func checkRefusal(t *testing.T, page string, f refusedForm) {
 	}
 	var invalid []*html.Node
 	byID := map[string]*html.Node{}
-	focused := ""
+	var focused []string
 	links := map[string]string{}
 	for n := range root.Descendants() {
 		if id := attribute(n, "id"); id != "" {
@@ -134,13 +134,13 @@ func checkRefusal(t *testing.T, page string, f refusedForm) {
 			invalid = append(invalid, n)
 		}
 		if slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "autofocus" }) {
-			focused += attribute(n, "role") + attribute(n, "tabindex")
+			focused = append(focused, attribute(n, "role")+attribute(n, "tabindex"))
 		}
 		if slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "data-fault" }) {
 			links[attribute(n, "href")] = textOf(n)
 		}
 	}
-	if focused != "alert-1" {
+	if !slices.Equal(focused, []string{"alert-1"}) {
 		t.Errorf("the list of faults has not the focus: %q", focused)
 	}
 	if f.field == "" {
