@@ -96,7 +96,7 @@ func (r *request) showRefusal(page []byte) ([]byte, error) {
 	}
 	for _, form := range forms {
 		openAround(form)
-		if r.refill {
+		if r.refill && len(visible(form)) > 0 { // a button alone is based on what the page shows now
 			fill(form, r.http.PostForm)
 		}
 	}
@@ -174,11 +174,7 @@ func fill(form *html.Node, sent url.Values) {
 func controlsOf(forms []*html.Node, where string) (controls []*html.Node) {
 	var all []*html.Node
 	for _, form := range forms {
-		for n := range form.Descendants() {
-			if slices.Contains([]atom.Atom{atom.Input, atom.Textarea, atom.Select}, n.DataAtom) && attribute(n, "type") != "hidden" && !hasAttribute(n, "hidden") {
-				all = append(all, n)
-			}
-		}
+		all = append(all, visible(form)...)
 	}
 	parts := slices.Collect(jsontext.Pointer("/" + strings.TrimPrefix(where, "/")).Tokens())
 	for from := range parts {
@@ -198,6 +194,16 @@ func controlsOf(forms []*html.Node, where string) (controls []*html.Node) {
 		}
 	}
 	return nil
+}
+
+// visible returns the visible controls of a form, without its buttons.
+func visible(form *html.Node) (controls []*html.Node) {
+	for n := range form.Descendants() {
+		if slices.Contains([]atom.Atom{atom.Input, atom.Textarea, atom.Select}, n.DataAtom) && attribute(n, "type") != "hidden" && !hasAttribute(n, "hidden") {
+			controls = append(controls, n)
+		}
+	}
+	return controls
 }
 
 // differently has the names of fields whose member has another name in the API.

@@ -138,7 +138,7 @@ var sections = []section{
 	{name: "privacy", title: "Privacy", shortcut: "y"},
 	{name: "audit", title: "Audit log", shortcut: "l"},
 	{name: "refused", title: "Refused requests", shortcut: "f"},
-	{name: "transfer", title: "Import, export", shortcut: "i"},
+	{name: "transfer", title: "Import and export", shortcut: "i"},
 }
 
 // HasSections reports whether the page has the navigation of a tenant.

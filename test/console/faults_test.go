@@ -15,7 +15,7 @@ import (
 
 // A refusedForm is a form with something wrong in a field.
 type refusedForm struct {
-	path  string // after that of the tenant; "" for the address of the page
+	path  string // after that of the tenant, unless it has that of the console; it begins with "?GET " for a page
 	form  url.Values
 	field string // the name of the field that has the fault; "" for none
 	fault string // a part of its text
@@ -72,6 +72,7 @@ var refusedForms = map[string]refusedForm{
 	"person, text":                      {"/privacy/person", url.Values{"textContains": {"a"}}, "textContains", "Part of a text"},
 	"person, account":                   {"/privacy/person", url.Values{"text": {"kim"}, "account": {"nobody.example"}}, "account", "No account has the domain or name nobody.example."},
 	"person, confirmation":              {"/privacy/person", url.Values{"claimedDomain": {"acme.example"}, "confirm": {"no"}}, "confirm", "Type erase to confirm."},
+	"tenant":                            {"/console/tenants", url.Values{"name": {hostileName}}, "name", "Name"},
 	"tenant, rename":                    {"/tenant/rename", url.Values{"name": {hostileName}, "tag": {"*"}}, "name", "Name"},
 	"tenant, delete":                    {"/tenant/delete", url.Values{"confirmName": {"Another"}, "tag": {"*"}}, "confirmName", "You typed"},
 	"page of moves, account":            {"?GET /moves/new", url.Values{"to": {"nobody.example"}, "source": {"crm"}}, "to", "No account has the domain or name nobody.example."},
@@ -92,7 +93,10 @@ func TestFaultsAreShownAtTheirFields(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				s.t = t
 				path, isGet := strings.CutPrefix(f.path, "?GET ")
-				at := "/console/" + string(s.tenants[0]) + path
+				at := path
+				if !strings.HasPrefix(at, "/console/") {
+					at = "/console/" + string(s.tenants[0]) + path
+				}
 				a := s.ask(http.MethodPost, at, f.form, cookie)
 				if isGet {
 					a = s.ask(http.MethodGet, at+"?"+f.form.Encode(), nil, cookie)
