@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,10 +64,13 @@ type shownFault struct{ Label, Text string }
 
 func (f shownFault) String() string { return strings.TrimSpace(f.Label + " " + f.Text) }
 
+// apiMember matches the name of a member of the API in a text, if it has several words.
+var apiMember = regexp.MustCompile(`\b[a-z]+[A-Z][A-Za-z]*\b`)
+
 // showFaults returns faults as pages show them.
 func showFaults(faults []atrium.Fault) (shown []shownFault) {
 	for _, f := range faults {
-		s := shownFault{label(f.Where), f.Detail}
+		s := shownFault{label(f.Where), apiMember.ReplaceAllStringFunc(f.Detail, label)}
 		if first, _ := utf8.DecodeRuneInString(f.Detail); unicode.IsUpper(first) {
 			s.Label = ""
 		}

@@ -43,6 +43,11 @@ type ruleRow struct {
 	Source, Type, Days string
 }
 
+// Label returns the label of a field.
+func (row ruleRow) Label(field string) string {
+	return field + " of rule " + strconv.Itoa(row.Number+1)
+}
+
 // showRetention shows the form for retention rules.
 func (c *Console) showRetention(r *request) error {
 	if err := r.require(atrium.ScopeManageErase); err != nil {
