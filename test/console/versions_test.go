@@ -74,11 +74,11 @@ func TestVersionsAreComparedMemberByMember(t *testing.T) {
 		s.version(cookie, `{"headline":"Meet <b>us</b> in Porto","<i>":"x","price":1,"list":["a","b"]}`)
 		s.version(cookie, `{"headline":"Meet <b>us</b> in Lisbon","<i>":"x","price":1,"list":["new","a","b"],"text":""}`)
 		s.page(cookie, s.audiencePath()+"/compare?from=2&to=3", []string{
-			"3 members differ.", `data-label="Version 2">Meet &lt;b&gt;us&lt;/b&gt; in <del>Porto</del></td>`, `in <ins>Lisbon</ins></td>`,
+			"3 fields differ.", `data-label="Version 2">Meet &lt;b&gt;us&lt;/b&gt; in <del>Porto</del></td>`, `in <ins>Lisbon</ins></td>`,
 			`<th scope="row">list › 1</th>`, `<span class="quiet">not in this version</span>`, `<span class="quiet">empty</span>`,
-			"4 members are the same", "<dt>&lt;i&gt;</dt><dd>x</dd>",
+			"4 fields are the same", "<dt>&lt;i&gt;</dt><dd>x</dd>",
 		}, []string{"<b>us", "<i>"})
-		s.page(cookie, s.audiencePath()+"/compare?from=3&to=3", []string{"No member differs.", "7 members are the same"}, []string{"<table"})
+		s.page(cookie, s.audiencePath()+"/compare?from=3&to=3", []string{"No field differs.", "7 fields are the same"}, []string{"<table"})
 	})
 }
 
@@ -166,7 +166,7 @@ func TestAnAudienceSaysWhatIsLive(t *testing.T) {
 			t.Fatal(a.Status, a.body)
 		}
 		const by = ` Robin published it <a href="`
-		s.page(viewer, own, []string{`Version 1</a> is published, but not live: the page is a draft.` + by, `Version 2</a> is newer and changes 1 member: headline.`, `href="` + own + `/compare?from=1&amp;to=2">Compare with version 1</a>`}, []string{"<b>", "Publish version"})
+		s.page(viewer, own, []string{`Version 1</a> is published, but not live: the page is a draft.` + by, `Version 2</a> is newer and changes 1 field: headline.`, `href="` + own + `/compare?from=1&amp;to=2">Compare with version 1</a>`}, []string{"<b>", "Publish version"})
 		s.transition(cookie, "publish")
 		s.page(cookie, own, []string{`>live</span> <a href="` + own + `/versions/1">Version 1</a> is what visitors of Spring see.` + by, "Publish version 2<"}, nil)
 		s.version(cookie, `{"a":1}`)
