@@ -306,7 +306,7 @@ func IsDomain(text []byte) bool {
 }
 
 // NotDomain is the fault of a text that IsDomain refuses.
-const NotDomain = "is not a domain, such as example.com"
+const NotDomain = "needs a dot and no spaces, as in example.com"
 
 // host returns the host of the address of a site, without www, and other texts as they are.
 func host(text []byte) []byte {

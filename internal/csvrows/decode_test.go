@@ -85,7 +85,7 @@ func TestADomainInATableIsADomain(t *testing.T) {
 		if err != nil || ok != (len(faults) == 0) || ok != strings.Contains(out, "domain") {
 			t.Errorf("%q: %q %v %v", domain, out, faults, err)
 		}
-		if !ok && !slices.Equal(faults, []Fault{{2, "domain", "is not a domain, such as example.com"}}) {
+		if !ok && !slices.Equal(faults, []Fault{{2, "domain", "needs a dot and no spaces, as in example.com"}}) {
 			t.Errorf("%q: %v", domain, faults)
 		}
 	}

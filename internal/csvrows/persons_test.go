@@ -74,7 +74,7 @@ func TestThePersonsOfATableNameTheirAccounts(t *testing.T) {
 	if err != nil || strings.Count(out, "accountDomain") != 1 || !strings.Contains(out, `"accountDomain":"b.example","domain":"c.example"`) {
 		t.Errorf("%s, %v", out, err)
 	}
-	if want := (Fault{4, "accountDomain", "is not a domain, such as example.com"}); len(faults) != 1 || faults[0] != want {
+	if want := (Fault{4, "accountDomain", "needs a dot and no spaces, as in example.com"}); len(faults) != 1 || faults[0] != want {
 		t.Errorf("the faults are %v", faults)
 	}
 }

@@ -31,7 +31,7 @@ func TestAnImportOfCSVAsksForItsFileOnce(t *testing.T) {
 		b.checkLook("the columns of a file")
 		b.screenshot("console-columns")
 		b.submit(`button[formaction$="check=true"]`)
-		if found := b.seen("main"); !strings.Contains(found, "is not a domain") {
+		if found := b.seen("main"); !strings.Contains(found, "needs a dot and no spaces") {
 			t.Errorf("the check says %q", found)
 		}
 		b.checkLook("the faults of a file")

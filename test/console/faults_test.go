@@ -26,11 +26,11 @@ var hostileName = `"'></textarea><script>alert(1)</script>` + strings.Repeat("x"
 
 // refusedForms are forms of all kinds with something wrong.
 var refusedForms = map[string]refusedForm{
-	"account, a name as the domain":     {"/accounts", url.Values{"domain": {"Acme Inc."}, "name": {"Acme"}}, "domain", "Domain is not a domain, such as example.com"},
-	"account, no dot":                   {"/accounts", url.Values{"domain": {"acme"}, "name": {"Acme"}}, "domain", "Domain is not a domain, such as example.com"},
+	"account, a name as the domain":     {"/accounts", url.Values{"domain": {"Acme Inc."}, "name": {"Acme"}}, "domain", "Domain needs a dot and no spaces, as in example.com"},
+	"account, no dot":                   {"/accounts", url.Values{"domain": {"acme"}, "name": {"Acme"}}, "domain", "Domain needs a dot and no spaces, as in example.com"},
 	"account, name":                     {"/accounts", url.Values{"domain": {"long.example"}, "name": {hostileName}}, "name", "Name"},
 	"account, taken":                    {"/accounts", url.Values{"domain": {"acme.example"}, "name": {"Taken"}}, "", ""},
-	"rename, a name as the domain":      {"/accounts/account_000000000000000000000000a1", seen("name", "Acme", "domain", "acme"), "domain", "Domain is not a domain, such as example.com"},
+	"rename, a name as the domain":      {"/accounts/account_000000000000000000000000a1", seen("name", "Acme", "domain", "acme"), "domain", "Domain needs a dot and no spaces, as in example.com"},
 	"rename, name":                      {"/accounts/account_000000000000000000000000a1", seen("name", hostileName, "domain", "acme.example"), "name", "Name"},
 	"new prospect":                      {"/accounts/account_000000000000000000000000a1/prospects", url.Values{"name": {hostileName + strings.Repeat("x", 5000)}, "email": {"kim@acme.example"}}, "name", "Name"},
 	"link a prospect":                   {"/accounts/account_000000000000000000000000a1/link", url.Values{"prospect": {"nobody@acme.example"}}, "prospect", "No prospect has this e-mail address or ID."},
