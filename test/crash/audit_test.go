@@ -71,7 +71,8 @@ func export(ctx context.Context, s *store.Store, tenants []*tenant) (all map[*te
 }
 
 // readEvents counts the events of a tenant by the entries that they report. It first gives positions to those
-// without one. It returns nil if the tenant has no events, and an error if positions are not consecutive.
+// without one. It returns nil if the tenant has no events, and an error if positions are not consecutive. Those of a restored database
+// continue at the start of a later epoch.
 func readEvents(ctx context.Context, s *store.Store, tenant atrium.TenantID) (all map[atrium.EntryID]int, err error) {
 	if settings, err := s.EventSettings(ctx, tenant); err != nil || !settings.Enabled {
 		return nil, err
@@ -91,8 +92,9 @@ func readEvents(ctx context.Context, s *store.Store, tenant atrium.TenantID) (al
 			return all, nil
 		}
 		for i := range some {
-			if after++; some[i].Position != after {
-				return nil, fmt.Errorf("the event after position %d has position %d", after-1, some[i].Position)
+			last := after
+			if after = some[i].Position; after != last+1 && (after < last || after != atrium.EpochStart(after)) {
+				return nil, fmt.Errorf("the event after position %d has position %d", last, after)
 			}
 			if some[i].Type == atrium.EventEntryCreated && !some[i].Erased {
 				all[some[i].EntryID]++
