@@ -12,7 +12,7 @@ import (
 type concern struct {
 	Text         string // a sentence without its full stop, or its beginning before At; hostile
 	At           string // an instant that ends the sentence; "" for none
-	Path, Action string // the link to where somebody can do something about it; "" for none
+	Path, Action string // the link to where it can be resolved; "" for none
 	Bad          bool   // something fails already
 }
 

@@ -141,7 +141,7 @@ func (e testEvent) tests(webhook string) bool {
 // testWait is how long the page of a test waits for its event, in seconds.
 const testWait = "2"
 
-// findTest returns the path of the page about the test event that this request has made; "" if there is none in time.
+// findTest returns the path of the page about the test event that this request has made, or "" if it does not appear in time.
 func (r *request) findTest() (string, error) {
 	id := r.http.PathValue("webhook_id")
 	var records list[record]

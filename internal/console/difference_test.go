@@ -67,7 +67,7 @@ func TestVersionsAreComparedByMember(t *testing.T) {
 	}
 }
 
-// A comparison shows a bounded part of large contents, and says how many members differ.
+// A comparison shows a bounded part of large contents, and says how many fields differ.
 func TestComparisonsAreBounded(t *testing.T) {
 	many := func(text string) string {
 		return `{"l":[` + strings.Repeat(`"`+text+`",`, 5000) + `"end"],"o":{"a":1}}`
@@ -110,7 +110,7 @@ func FuzzCompare(f *testing.F) {
 	f.Add([]byte(`"`+"a\u00a0b"+`"`), []byte(`[]`))
 	f.Fuzz(func(t *testing.T, from, to []byte) {
 		if !jsontext.Value(from).IsValid() || !jsontext.Value(to).IsValid() {
-			t.Skip()
+			return // versions have valid JSON only
 		}
 		for _, r := range compare(from, to).Rows {
 			if r.Old.Missing && r.New.Missing {

@@ -52,9 +52,9 @@ func (e *editor) ChangedAdvanced() bool {
 // pageFields returns the fields of a page.
 func pageFields(p *sitePage) []field {
 	fields := []field{
-		{Name: "name", Title: "Name", Value: p.Name, Help: "For you; readers do not see it."},
-		{Name: "title", Title: "Title", Value: p.Title, Help: "What readers see."},
-		{Name: "pageContext", Title: "Context", Value: p.PageContext, Rows: 3, Help: "About the readers of the page."},
+		{Name: "name", Title: "Name", Value: p.Name, Help: "For you; visitors do not see it."},
+		{Name: "title", Title: "Title", Value: p.Title, Help: "What visitors see."},
+		{Name: "pageContext", Title: "Context", Value: p.PageContext, Rows: 3, Help: "About the visitors of the page."},
 		{Name: "actions", Title: "Actions", Value: indent(p.Actions), Rows: 10, JSON: true, Help: "Buttons and links."},
 		{Name: "headerActionId", Title: "Action in the header", Value: p.HeaderActionID, Options: headers(p)},
 		{Name: "scripts", Title: "Scripts", Value: indent(p.Scripts), Rows: 8, JSON: true, Help: "What the site runs.", Advanced: true},
@@ -285,7 +285,7 @@ func (c *Console) createPage(r *request) error {
 }
 
 // schedulePage sets when a page is published and unpublished, or removes the schedule if both are empty. It refuses what
-// would have no effect, which the API allows: somebody could change the status of the page before.
+// would have no effect, which the API allows, because the status of the page can change first.
 func (c *Console) schedulePage(r *request) error {
 	schedule := map[string]any{}
 	for _, name := range []string{"publishAt", "unpublishAt"} {

@@ -332,7 +332,7 @@ func sendBusy(w http.ResponseWriter) {
 	send(w, http.StatusServiceUnavailable, busyPage())
 }
 
-// showError shows an error as a page, to somebody who is not signed in.
+// showError shows an error as a page without navigation.
 func showError(w http.ResponseWriter, err error) {
 	status, page := errorPage(w, frame{}, err)
 	send(w, status, page)

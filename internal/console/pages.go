@@ -44,12 +44,12 @@ func (p sitePage) State() string {
 	return p.Status
 }
 
-// Publishes reports whether the schedule of the page publishes it, if nobody else changes its status before.
+// Publishes reports whether the schedule of the page publishes it, unless its status changes first.
 func (p sitePage) Publishes() bool {
 	return p.Schedule.PublishAt != "" && p.Status == string(atrium.PageDraft)
 }
 
-// Unpublishes reports whether the schedule of the page unpublishes it, if nobody else changes its status before.
+// Unpublishes reports whether the schedule of the page unpublishes it, unless its status changes first.
 func (p sitePage) Unpublishes() bool {
 	return p.Schedule.UnpublishAt != "" && (p.Publishes() || p.Status == string(atrium.PagePublished))
 }

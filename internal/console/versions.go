@@ -46,7 +46,7 @@ type audiencePage struct {
 	Versions list[version]
 	Own      string        // the path of the page
 	Next     int64         // the number of the next version
-	State    audienceState // what readers see
+	State    audienceState // what visitors see
 	Draft    string        // the content that a new version starts with
 	Texts    []contentText // of Draft
 	Note     string
@@ -55,7 +55,7 @@ type audiencePage struct {
 // Open reports whether versions can be written and published.
 func (p *audiencePage) Open() bool { return !p.Audience.Archived && p.Page.DeletedAt == "" }
 
-// Visible reports whether readers see the published version, if there is one.
+// Visible reports whether visitors see the published version, if there is one.
 func (p *audiencePage) Visible() bool { return !p.Audience.Archived && p.Page.Live() }
 
 func (c *Console) createAudience(r *request) error {

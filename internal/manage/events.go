@@ -189,7 +189,7 @@ func (a *API) nextEvents(ctx context.Context, who auth.Principal, e eventQuery) 
 	return page, nil
 }
 
-// waitForEvents waits for an event of a query, and returns an empty page if there is none in time.
+// waitForEvents waits for an event of a query, and returns an empty page if none is stored in time.
 func (a *API) waitForEvents(ctx context.Context, who auth.Principal, r *rest.Request, e eventQuery) (page eventPage, body rest.Encoded, err error) {
 	if err := a.Waits.Acquire(ctx, who.TenantID); err != nil {
 		return page, nil, atrium.Unavailable(err)

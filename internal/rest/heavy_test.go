@@ -178,7 +178,7 @@ func TestHeavyWorkPausesForOthers(t *testing.T) {
 				return err
 			})
 			if err := errors.Join(err, <-other); err != nil {
-				t.Errorf("heavy by itself %v: %v", whole, err)
+				t.Errorf("heavy as a whole %v: %v", whole, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			err = r.HeavilyPausing(ctx, func(pause func() error) error {

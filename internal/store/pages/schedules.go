@@ -130,7 +130,7 @@ func unschedule(tx *kernel.Mutation, p *atrium.ScheduledPage) error {
 // maxNextSchedules is how many schedules of a tenant NextSchedules looks at.
 const maxNextSchedules = 1000
 
-// selectNextSchedules finds no schedules that are without effect while nobody changes the status of the page: to publish
+// selectNextSchedules leaves out schedules that have no effect unless the status of the page changes first: to publish
 // what is no draft, and to unpublish what is neither published nor published by its schedule before.
 var selectNextSchedules = `SELECT s.page_id, p.name, s.action, s.due_at
 	FROM (SELECT page_id, action, due_at FROM schedules WHERE tenant_id = $1 ORDER BY due_at, page_id, action LIMIT ` + strconv.Itoa(maxNextSchedules) + `) s
