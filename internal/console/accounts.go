@@ -255,10 +255,10 @@ func byDay(entries []entry) (days []day) {
 // A change of an account is based on what the user has seen: hidden fields have it. If it is no longer so,
 // nothing is changed.
 func (r *request) unchanged(current account) error {
-	if r.form("seenName") == text(current.Name) && r.form("seenDomain") == current.Domain {
+	if r.form("seen:name") == text(current.Name) && r.form("seen:domain") == current.Domain {
 		return nil
 	}
-	return atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has changed the account to %q, %q since you opened the page. Nothing was changed. Go back, reload the page, and try again.", text(current.Name), current.Domain)
+	return errChanged
 }
 
 // changeAccount sends a change of the account in the path, unless it has changed since the user saw it.
@@ -281,12 +281,12 @@ func (r *request) changeAccount(method, suffix string, body any) error {
 
 func (c *Console) renameAccount(r *request) error {
 	change := map[string]any{}
-	if name := r.form("name"); name != r.form("seenName") {
+	if name := r.form("name"); name != r.form("seen:name") {
 		if change["name"] = name; name == "" {
 			change["name"] = nil
 		}
 	}
-	if domain := r.form("domain"); domain != r.form("seenDomain") {
+	if domain := r.form("domain"); domain != r.form("seen:domain") {
 		if err := checkDomain(domain); err != nil {
 			return err
 		}
@@ -372,7 +372,7 @@ func (c *Console) mergeAccount(r *request) error {
 	if err := r.changeAccount(http.MethodPost, "/merge", map[string]any{"into": into}); err != nil {
 		return err
 	}
-	return r.redirect(r.path("accounts", into), "merged", cmp.Or(r.form("seenName"), r.form("seenDomain")))
+	return r.redirect(r.path("accounts", into), "merged", cmp.Or(r.form("seen:name"), r.form("seen:domain")))
 }
 
 func (c *Console) splitAccount(r *request) error {

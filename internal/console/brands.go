@@ -37,8 +37,8 @@ func (c *Console) changeBrand(r *request) error {
 	if err != nil {
 		return err
 	}
-	if current.Name != r.form("seenName") {
-		return atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has renamed the brand to %q since you opened the page. Nothing was changed.", current.Name)
+	if current.Name != r.form("seen:name") {
+		return errChanged
 	}
 	switch r.http.PathValue("action") {
 	case "rename":

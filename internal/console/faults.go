@@ -24,15 +24,20 @@ import (
 // below its field, and the list at the top, which has the focus, links to the fields. That is done to the page after its
 // template, so every form has it, and no template can forget it.
 
-// refuse makes the page show an error about what the user has entered with the form that has sent the request. It returns
-// other errors.
+// refuse makes the page show an error about what the user has entered, or about a change that somebody else has made, with
+// the form that has sent the request. It returns other errors.
 func (r *request) refuse(err error) error {
-	if aboutInput(err) {
-		r.refused, r.formPath = err, r.http.URL.RequestURI()
-		return nil
+	if atrium.CodeOf(err) == atrium.CodePreconditionFailed {
+		err = errChanged
+	} else if !aboutInput(err) {
+		return err
 	}
-	return err
+	r.refused, r.formPath = err, r.http.URL.RequestURI()
+	return nil
 }
+
+// errChanged is the error of a change that is based on what is no longer stored.
+var errChanged = atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has made a change since you opened the page. Check what is stored now, then try again.")
 
 // aboutInput reports whether an error is about what the user has entered.
 func aboutInput(err error) bool {
@@ -101,7 +106,7 @@ func (r *request) showRefusal(page []byte) ([]byte, error) {
 	for _, form := range forms {
 		openAround(form)
 		if r.refill && len(visible(form)) > 0 { // a button alone is based on what the page shows now
-			fill(form, r.http.PostForm)
+			fill(form, r.http.PostForm, r.refused == errChanged)
 		}
 	}
 	if forms == nil {
@@ -143,34 +148,72 @@ func openAround(n *html.Node) {
 
 // fill puts what the user has entered into the controls of a form. Those that it has not sent stay as they are, except
 // for boxes, which are sent only if they are checked.
-func fill(form *html.Node, sent url.Values) {
+//
+// If somebody else has made a change, the hidden fields stay as well: what the user sends next is based on what is stored
+// now. A form with the attribute data-stored shows what is stored, and perhaps has what the user has seen of a field in a
+// hidden field with the prefix seen. What the user has changed is then kept, with what is stored now below it.
+func fill(form *html.Node, sent url.Values, changed bool) {
 	for n := range form.Descendants() {
+		if !slices.Contains([]atom.Atom{atom.Input, atom.Textarea, atom.Select}, n.DataAtom) || changed && attribute(n, "type") == "hidden" {
+			continue
+		}
 		name := attribute(n, "name")
-		value, has := lines(sent.Get(name)), sent.Has(name)
-		switch n.DataAtom {
-		case atom.Input:
-			switch attribute(n, "type") {
-			case "checkbox":
-				setPresent(n, "checked", slices.Contains(sent[name], attribute(n, "value")))
-			case "file":
-			default:
-				if has {
-					setAttribute(n, "value", value)
-				}
-			}
-		case atom.Textarea:
-			if has {
-				for n.FirstChild != nil {
-					n.RemoveChild(n.FirstChild)
-				}
-				n.AppendChild(&html.Node{Type: html.TextNode, Data: value})
-			}
-		case atom.Option:
-			if of := attribute(n.Parent, "name"); sent.Has(of) {
-				setPresent(n, "selected", sent.Get(of) == attribute(n, "value"))
-			}
+		if changed && sent.Has("seen:"+name) && sent.Get("seen:"+name) == sent.Get(name) {
+			continue
+		}
+		stored := shownIn(n)
+		fillControl(n, sent)
+		if changed && hasAttribute(form, "data-stored") && !hasAttribute(n, "data-unstored") && shownIn(n) != stored {
+			explain([]*html.Node{n}, "stored-"+name, "Stored now: "+cmp.Or(atrium.Shorten(maxSummary, stored), "nothing")+".")
 		}
 	}
+}
+
+// fillControl puts what the user has entered into a control.
+func fillControl(n *html.Node, sent url.Values) {
+	name := attribute(n, "name")
+	value, has := lines(sent.Get(name)), sent.Has(name)
+	switch {
+	case attribute(n, "type") == "file":
+	case attribute(n, "type") == "checkbox":
+		setPresent(n, "checked", slices.Contains(sent[name], attribute(n, "value")))
+	case !has:
+	case n.DataAtom == atom.Input:
+		setAttribute(n, "value", value)
+	case n.DataAtom == atom.Textarea:
+		for n.FirstChild != nil {
+			n.RemoveChild(n.FirstChild)
+		}
+		n.AppendChild(&html.Node{Type: html.TextNode, Data: value})
+	case n.DataAtom == atom.Select:
+		for option := range n.Descendants() {
+			setPresent(option, "selected", option.DataAtom == atom.Option && attribute(option, "value") == value)
+		}
+	}
+}
+
+// shownIn returns what a control shows.
+func shownIn(n *html.Node) (shown string) {
+	switch {
+	case attribute(n, "type") == "checkbox":
+		if hasAttribute(n, "checked") {
+			return "checked"
+		}
+		return "not checked"
+	case n.DataAtom == atom.Input:
+		return attribute(n, "value")
+	case n.DataAtom == atom.Textarea:
+		for text := range n.ChildNodes() {
+			shown += text.Data
+		}
+		return shown
+	}
+	for option := range n.Descendants() {
+		if option.DataAtom == atom.Option && (shown == "" || hasAttribute(option, "selected")) {
+			shown = titleOf(option)
+		}
+	}
+	return shown
 }
 
 // controlsOf returns the visible controls for the member that a JSON Pointer names. A form names a member like the API,
@@ -215,12 +258,30 @@ var differently = map[string]string{"expiresInSeconds": "lastDay"}
 
 // showFault shows a fault at controls, of which several are boxes of a group.
 func showFault(controls []*html.Node, link *html.Node, f shownFault, id string) {
-	first, around := controls[0], controls[0]
-	var title *html.Node
-	for parent := range first.Ancestors() {
+	first := controls[0]
+	_, title := labelOf(controls)
+	if text := cmp.Or(attribute(first, "aria-label"), titleOf(title)); text != "" && f.Label != "" {
+		f.Label = text
+	}
+	if attribute(first, "id") == "" {
+		setAttribute(first, "id", id)
+	}
+	for _, n := range controls {
+		setAttribute(n, "aria-invalid", "true")
+	}
+	explain(controls, id+"-text", f.String())
+	setAttribute(link, "href", "#"+attribute(first, "id"))
+	if b := link.FirstChild; b != nil && b.DataAtom == atom.B && f.Label != "" {
+		b.FirstChild.Data = f.Label
+	}
+}
+
+// labelOf returns what is around controls with their title, which may be one of them, and the title; nil for none.
+func labelOf(controls []*html.Node) (around, title *html.Node) {
+	around = controls[0]
+	for parent := range controls[0].Ancestors() {
 		if parent.DataAtom == atom.Label && len(controls) == 1 {
-			around, title = parent, parent
-			break
+			return parent, parent
 		}
 		if parent.DataAtom == atom.Fieldset && len(controls) > 1 {
 			around, title = parent, parent.FirstChild
@@ -230,32 +291,26 @@ func showFault(controls []*html.Node, link *html.Node, f shownFault, id string) 
 			break
 		}
 	}
-	for n := range first.Parent.ChildNodes() {
+	for n := range controls[0].Parent.ChildNodes() {
 		if title == nil && n.DataAtom == atom.Label {
 			title = n
 		}
 	}
-	if text := cmp.Or(attribute(first, "aria-label"), titleOf(title)); text != "" && f.Label != "" {
-		f.Label = text
-	}
-	openAround(first)
-	if attribute(first, "id") == "" {
-		setAttribute(first, "id", id)
-	}
+	return around, title
+}
+
+// explain puts a text below controls, and describes them by it.
+func explain(controls []*html.Node, id, text string) {
+	openAround(controls[0])
 	for _, n := range controls {
-		setAttribute(n, "aria-invalid", "true")
-		setAttribute(n, "aria-describedby", strings.TrimSpace(attribute(n, "aria-describedby")+" "+id+"-text"))
+		setAttribute(n, "aria-describedby", strings.TrimSpace(attribute(n, "aria-describedby")+" "+id))
 	}
-	text := &html.Node{Type: html.ElementNode, DataAtom: atom.P, Data: "p", Attr: []html.Attribute{{Key: "class", Val: "fault"}, {Key: "id", Val: id + "-text"}}}
-	text.AppendChild(&html.Node{Type: html.TextNode, Data: f.String()})
-	if around.DataAtom == atom.Fieldset {
-		around.AppendChild(text)
+	p := &html.Node{Type: html.ElementNode, DataAtom: atom.P, Data: "p", Attr: []html.Attribute{{Key: "class", Val: "fault"}, {Key: "id", Val: id}}}
+	p.AppendChild(&html.Node{Type: html.TextNode, Data: text})
+	if around, _ := labelOf(controls); around.DataAtom == atom.Fieldset {
+		around.AppendChild(p)
 	} else {
-		around.Parent.InsertBefore(text, around.NextSibling)
-	}
-	setAttribute(link, "href", "#"+attribute(first, "id"))
-	if b := link.FirstChild; b != nil && b.DataAtom == atom.B && f.Label != "" {
-		b.FirstChild.Data = f.Label
+		around.Parent.InsertBefore(p, around.NextSibling)
 	}
 }
 

@@ -222,7 +222,7 @@ func (c *Console) erasePage(r *request) error {
 
 // eraseAccount erases an account whose domain the user has typed.
 func (c *Console) eraseAccount(r *request) error {
-	if r.form("domain") != r.form("seenDomain") {
+	if r.form("domain") != r.form("seen:domain") {
 		return wrong("domain", "You typed %q, which is not the domain of the account.", atrium.Shorten(80, r.form("domain")))
 	}
 	if err := r.changeAccount(http.MethodDelete, "", nil); err != nil {

@@ -34,6 +34,8 @@ type retentionPage struct {
 	Rules   []retentionRule // checked, to be confirmed; nil if the form is shown first
 	Tag     string          // what the user has seen
 	Checked bool
+	Changed bool            // by somebody else, since the user has seen the rules
+	Stored  []retentionRule // if Changed
 	More    bool // the check has not examined all entries
 }
 
@@ -90,6 +92,13 @@ func (c *Console) changeRetention(r *request) error {
 	}
 	if err := r.refuse(ofRows(p.Rows, err)); err != nil {
 		return err
+	}
+	if p.Changed = r.refused == errChanged; p.Changed {
+		var current retention
+		if p.Tag, err = r.get(&current, "/retention", nil); err != nil {
+			return err
+		}
+		p.Stored = current.Rules
 	}
 	return r.showRules(p)
 }

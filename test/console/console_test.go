@@ -26,7 +26,7 @@ type place struct {
 
 // seen is what the forms of an account have about its state.
 func seen(more ...string) url.Values {
-	form := url.Values{"seenName": {"Acme"}, "seenDomain": {"acme.example"}}
+	form := url.Values{"seen:name": {"Acme"}, "seen:domain": {"acme.example"}}
 	for i := 0; i < len(more); i += 2 {
 		form.Set(more[i], more[i+1])
 	}
@@ -57,7 +57,7 @@ var places = map[string]place{
 	"POST /console/{tenant}/moves/move_00000000000000000000000000/undo":                                             {atrium.ScopeManageAccounts, nil},
 	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/publish":                                        {atrium.ScopeManagePages, nil},
 	"GET /console/{tenant}/accounts/account_000000000000000000000000{n}1/erase":                                     {atrium.ScopeManageAccounts, nil},
-	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}2/erase":                                    {atrium.ScopeManageAccounts, url.Values{"domain": {"wrong.example"}, "seenDomain": {"wrong.example"}}},
+	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}2/erase":                                    {atrium.ScopeManageAccounts, url.Values{"domain": {"wrong.example"}, "seen:domain": {"wrong.example"}}},
 	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1/prospects":                                {atrium.ScopeManageAccounts, url.Values{"name": {"New"}}},
 	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1/unlink":                                   {atrium.ScopeManageAccounts, url.Values{"prospectId": {"prospect_000000000000000000000000{n}1"}}},
 	"GET /console/{tenant}/prospects/prospect_000000000000000000000000{n}1":                                         {},
@@ -113,7 +113,7 @@ var places = map[string]place{
 	"POST /console/{tenant}/privacy/retention":                                    {atrium.ScopeManageErase, url.Values{"tag": {"*"}, "days:0": {"3650"}, "confirm": {"yes"}}},
 	"GET /console/{tenant}/brands":                                                {},
 	"POST /console/{tenant}/brands":                                               {atrium.ScopeManagePages, url.Values{"name": {"New"}}},
-	"POST /console/{tenant}/brands/brand_000000000000000000000000{n}1/rename":     {atrium.ScopeManagePages, url.Values{"name": {"New"}, "seenName": {"Acme"}}},
+	"POST /console/{tenant}/brands/brand_000000000000000000000000{n}1/rename":     {atrium.ScopeManagePages, url.Values{"name": {"New"}, "seen:name": {"Acme"}}},
 	"POST /console/{tenant}/accounts":                                             {atrium.ScopeManageAccounts, url.Values{"domain": {"new.example"}}},
 	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1/link":   {atrium.ScopeManageAccounts, url.Values{"prospect": {"prospect_000000000000000000000000{n}1"}}},
 	"POST /console/{tenant}/prospects/prospect_00000000000000000000000000/delete": {atrium.ScopeManageAccounts, url.Values{"tag": {"*"}}},

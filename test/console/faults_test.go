@@ -53,7 +53,7 @@ var refusedForms = map[string]refusedForm{
 	"version, JSON":                     {"/pages/page_000000000000000000000000a1/audiences/audience_000000000000000000000000a1/versions", url.Values{"content": {"{"}, "note": {"A note"}}, "content", "Content is not valid JSON"},
 	"version, note":                     {"/pages/page_000000000000000000000000a1/audiences/audience_000000000000000000000000a1/versions", url.Values{"content": {"{}"}, "note": {strings.Repeat("x", 2000)}}, "note", "Note"},
 	"brand":                             {"/brands", url.Values{"name": {hostileName}}, "name", "Name"},
-	"brand, rename":                     {"/brands/brand_000000000000000000000000a1/rename", url.Values{"name": {hostileName}, "seenName": {"Acme"}}, "name", "Name of Acme"},
+	"brand, rename":                     {"/brands/brand_000000000000000000000000a1/rename", url.Values{"name": {hostileName}, "seen:name": {"Acme"}}, "name", "Name of Acme"},
 	"key, scopes":                       {"/keys", url.Values{"name": {"A key"}}, "scopes", "Scopes"},
 	"key, last day":                     {"/keys", url.Values{"name": {"A key"}, "scopes": {"accounts:read"}, "lastDay": {"2020-01-01"}}, "lastDay", "Last day has passed"},
 	"key of a site":                     {"/keys?for=site", url.Values{"name": {"A key"}, "origins": {"https://a.example/path"}}, "origins", "Sites"},

@@ -82,8 +82,8 @@ func TestChangesOfNothingSaySo(t *testing.T) {
 		s.t = t
 		cookie, before := s.signIn(atrium.RoleAdmin), s.changes()
 		for route, form := range map[string]string{
-			"accounts/account_000000000000000000000000a1":    "seenName=Acme&name=Acme&seenDomain=acme.example&domain=acme.example",
-			"brands/brand_000000000000000000000000a1/rename": "seenName=Acme&name=Acme",
+			"accounts/account_000000000000000000000000a1":    "seen:name=Acme&name=Acme&seen:domain=acme.example&domain=acme.example",
+			"brands/brand_000000000000000000000000a1/rename": "seen:name=Acme&name=Acme",
 			"prospects/prospect_000000000000000000000000a1":  "seen:name=Kim&name=Kim&tag=*",
 		} {
 			values, err := url.ParseQuery(form)
