@@ -57,6 +57,18 @@ func (r *request) get(v any, path string, query url.Values) (tag string, err err
 	return a.tag, nil
 }
 
+// remove deletes what a path names, if it is as the user has seen it, and shows a page with a message that names it.
+func remove[T interface{ Title() string }](r *request, path, to, message string) error {
+	var gone T
+	if _, err := r.get(&gone, path, nil); err != nil {
+		return err
+	}
+	if _, err := r.call(call{method: http.MethodDelete, path: path, ifMatch: r.form("tag")}); err != nil {
+		return err
+	}
+	return r.redirect(to, message, gone.Title())
+}
+
 // call calls an operation as the user, for the tenant of the page.
 func (r *request) call(c call) (answer, error) {
 	inner, err := r.newCall(c)

@@ -21,6 +21,9 @@ type person struct {
 	CreatedAt string        `json:"createdAt"`
 }
 
+// Title returns the name.
+func (p person) Title() string { return p.Name }
+
 // A role is a role that the user can give.
 type role struct {
 	Name   atrium.Role
@@ -179,10 +182,7 @@ func (c *Console) changePerson(r *request) error {
 		}
 		return r.redirect(back, "ended")
 	case "remove":
-		if _, err := r.call(call{method: http.MethodDelete, path: path, ifMatch: r.form("tag")}); err != nil {
-			return err
-		}
-		return r.redirect(r.path("people"), "removed")
+		return remove[person](r, path, r.path("people"), "removed")
 	}
 	return atrium.NotFound()
 }

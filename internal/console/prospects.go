@@ -192,10 +192,7 @@ func (r *request) findProspect(name string) (found atrium.ProspectID, err error)
 
 // deleteProspect deletes a prospect with everything about it.
 func (c *Console) deleteProspect(r *request) error {
-	if _, err := r.call(call{method: http.MethodDelete, path: r.prospectPath(), ifMatch: r.form("tag")}); err != nil {
-		return err
-	}
-	return r.redirect(r.path("accounts"), "prospectgone")
+	return remove[prospect](r, r.prospectPath(), r.path("accounts"), "prospectgone")
 }
 
 // unlinkProspect ends the link of a prospect to an account. The prospect is kept.

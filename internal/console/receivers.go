@@ -30,6 +30,9 @@ type receiver struct {
 	VerifyToken  string                  `json:"verifyToken"`
 }
 
+// Title returns the name.
+func (v receiver) Title() string { return v.Name }
+
 // From returns what the console knows of the provider.
 func (v receiver) From() *provider.Provider { return provider.Of(v.Provider) }
 
@@ -389,8 +392,7 @@ func (c *Console) changeReceiver(r *request) error {
 	case "discard":
 		operation = call{method: http.MethodPost, path: r.receiverPath() + "/discard_quarantine", body: map[string]any{}}
 	case "delete":
-		operation = call{method: http.MethodDelete, path: r.receiverPath(), ifMatch: r.form("tag")}
-		own = r.path("receivers")
+		return remove[receiver](r, r.receiverPath(), r.path("receivers"), "receiverdelete")
 	default:
 		return atrium.NotFound()
 	}

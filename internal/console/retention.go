@@ -36,7 +36,7 @@ type retentionPage struct {
 	Checked bool
 	Changed bool            // by somebody else, since the user has seen the rules
 	Stored  []retentionRule // if Changed
-	More    bool // the check has not examined all entries
+	More    bool            // the check has not examined all entries
 }
 
 // A ruleRow is a row of the form for retention rules.

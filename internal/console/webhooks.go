@@ -336,8 +336,7 @@ func (c *Console) changeWebhook(r *request) error {
 	case "rotate":
 		operation.path, operation.body = r.webhookPath()+"/rotate_secret", map[string]any{}
 	case "delete":
-		operation = call{method: http.MethodDelete, path: r.webhookPath()}
-		own = r.path("webhooks")
+		return remove[webhook](r, r.webhookPath(), r.path("webhooks"), "webhookdelete")
 	default:
 		return atrium.NotFound()
 	}

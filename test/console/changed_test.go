@@ -83,7 +83,7 @@ func TestTheSecondOfTwoChangesSeesTheFirst(t *testing.T) {
 			"account":        {page: account, action: account, field: "name", first: "First", second: "Second", stored: "First", other: url.Values{"domain": {"first.example"}}},
 			"brand":          {page: own + "/brands", action: own + "/brands/brand_000000000000000000000000a1/rename", field: "name", first: "First", second: "Second", stored: "First"},
 			"prospect":       {page: prospect, field: "name", first: "First", second: "Second", stored: "First", other: url.Values{"email": {"first@acme.example"}}},
-			"emptied":        {page: prospect, field: "email", first: "", second: "second@acme.example", stored: "nothing"},
+			"emptied":        {page: webhook + "/edit", action: webhook + "/edit", field: "description", first: "", second: "Third", stored: "nothing"},
 			"audience":       {page: s.audiencePath(), action: s.audiencePath() + "/rename", field: "name", first: "First", second: "Second", stored: "First"},
 			"tenant":         {page: own + "/tenant", action: own + "/tenant/rename", field: "name", first: "First", second: "Second", stored: "First"},
 			"role":           {page: person, action: person + "/role", field: "role", first: "viewer", second: "editor", stored: "viewer"},

@@ -16,6 +16,7 @@ func TestMessagesNameWhatWasChanged(t *testing.T) {
 		s.t = t
 		const hostile = `<b>"Brand" & {title}.`
 		cookie, of := s.signIn(atrium.RoleOperator), "/console/"+string(s.tenants[0])
+		robin := "/people/" + string(s.user(s.tenants[0], atrium.RoleViewer))
 		for _, c := range []struct {
 			path string
 			form url.Values
@@ -33,6 +34,8 @@ func TestMessagesNameWhatWasChanged(t *testing.T) {
 			{"/pages/page_000000000000000000000000a1/audiences/audience_000000000000000000000000a1/versions/1/publish", nil, "Version 1 published. Visitors see it now."},
 			{"/activity/summaries", url.Values{"source": {"web"}, "type": {"form"}, "template": {"{/name}"}}, "Template for web form saved."},
 			{"/activity/summaries", url.Values{"source": {"web"}, "type": {"form"}, "delete": {"yes"}}, "Template for web form deleted."},
+			{"/prospects/prospect_000000000000000000000000a1/delete", url.Values{"tag": {"*"}}, "Prospect Kim deleted."},
+			{robin + "/remove", url.Values{"tag": {"*"}}, "User Robin removed."},
 			{"/tenant/rename", url.Values{"name": {"Northwind"}, "tag": {"*"}}, "Tenant Northwind renamed."},
 		} {
 			a := s.ask(http.MethodPost, of+c.path, c.form, cookie)
