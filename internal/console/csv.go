@@ -1,9 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -146,7 +146,8 @@ func (p *transferPage) readPreview(in *heavyFile) error {
 	return nil
 }
 
-// csvLines returns the rows of a file as lines, and keeps the columns that a form has chosen.
+// csvLines returns the rows of a file as lines, and keeps the columns that a form has chosen. An error about them is one of
+// their field.
 func (p *transferPage) csvLines(in *heavyFile, form uploadForm) (*csvrows.Lines, error) {
 	kind, ok := csvrows.KindOf(form.fields.Get("kind"))
 	if !ok {
@@ -158,19 +159,29 @@ func (p *transferPage) csvLines(in *heavyFile, form uploadForm) (*csvrows.Lines,
 	}
 	p.Kind, p.Header, p.Columns = kind, file.Header, nil
 	columns := csvrows.Columns{}
+	var wrongColumn error
 	for _, f := range kind.Fields {
-		heading := form.fields.Get("column:" + f.Member)
-		if heading == "" {
-			p.Columns = append(p.Columns, csvColumn{f, -1})
-			continue
-		}
+		field := "column:" + f.Member
+		heading := form.fields.Get(field)
 		number, title, _ := strings.Cut(heading, ":")
 		i, err := strconv.Atoi(number)
-		if err != nil || i < 0 || i >= len(file.Header) || atrium.Shorten(maxHeading, file.Header[i]) != title {
-			return nil, fmt.Errorf("the column %q is not in this file: choose the same file again", title)
+		switch {
+		case heading != "" && (err != nil || i < 0 || i >= len(file.Header) || atrium.Shorten(maxHeading, file.Header[i]) != title):
+			i, wrongColumn = -1, cmp.Or(wrongColumn, wrong(field, "%q is not a column of this file.", title))
+		case heading == "" && f.Required:
+			i, wrongColumn = -1, cmp.Or(wrongColumn, wrong(field, "needs a column"))
+		case heading == "":
+			i = -1
+		default:
+			columns[f.Member] = i
 		}
-		columns[f.Member] = i
 		p.Columns = append(p.Columns, csvColumn{f, i})
+	}
+	if len(columns) == 0 && wrongColumn == nil {
+		wrongColumn = atrium.Errorf(atrium.CodeInvalidRequest, "Choose a column for at least one field.")
+	}
+	if wrongColumn != nil {
+		return nil, wrongColumn
 	}
 	return csvrows.NewLines(file, kind, columns)
 }

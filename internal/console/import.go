@@ -272,8 +272,7 @@ func (c *Console) importFile(r *request) error {
 	kept := r.keep(&form)
 	defer kept.release()
 	if err := r.importRows(&p, form, result); err != nil {
-		end()
-		return r.refuseUpload(form, err)
+		return r.refuseColumns(&p, form, kept, end, err)
 	}
 	p.Kept = kept.encoded()
 	if !result.Check && result.Refused == "" {
@@ -293,6 +292,19 @@ func (c *Console) importFile(r *request) error {
 		p.label(&result.Faults[i])
 	}
 	return r.show("columns", "transfer", "Import "+form.name, p)
+}
+
+// refuseColumns shows the page of the columns again, or that with the forms for files if the columns are not known.
+func (r *request) refuseColumns(p *transferPage, form uploadForm, kept *keeper, end func(), err error) error {
+	if p.Header != nil {
+		p.Kept = kept.encoded()
+	}
+	end()
+	if p.Header == nil || !aboutInput(err) {
+		return r.refuseUpload(form, err)
+	}
+	p.Result, r.refused, r.formPath = nil, err, r.http.URL.Path
+	return r.show("columns", "transfer", "Import "+form.name, *p)
 }
 
 // importNDJSON imports or checks a file from an export, if it may be one.
@@ -329,10 +341,10 @@ func (r *request) importRows(p *transferPage, form uploadForm, result *importRes
 		rows, err = p.csvLines(file, form)
 		return err
 	})
-	switch {
-	case atrium.CodeOf(err) == atrium.CodeUnavailable:
+	if _, about := asError(err); about {
 		return err
-	case err != nil:
+	}
+	if err != nil {
 		return wrong("file", "%s.", upper(err.Error()))
 	}
 	var faults []lineFault

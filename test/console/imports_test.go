@@ -233,6 +233,38 @@ func TestARefusedImportSaysHowMuchIsStored(t *testing.T) {
 	})
 }
 
+// A wrong choice of columns is said at its field, with the other choices and the file kept.
+func TestWrongColumnsAreChosenAgain(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie, of := s.signIn(atrium.RoleAdmin), "/console/"+string(s.tenants[0])
+		const file = "domain,name\nnew.example,New\n"
+		before := s.changes()
+		for name, c := range map[string]struct {
+			kind           string
+			domain, chosen string // the columns of domains and names
+			has            []string
+		}{
+			"none":                {"accounts", "", "1:name", []string{`"#fault0"`, "Domain needs a column", `<option value="1:name" selected`}},
+			"one of another file": {"accounts", "0:Website", "1:name", []string{`"#fault0"`, "is not a column of this file.", `<option value="1:name" selected`}},
+			"beyond the last":     {"accounts", "0:domain", "7:name", []string{`"#fault0"`, "is not a column of this file.", `<option value="0:domain" selected`}},
+			"no column at all":    {"prospects", "", "", []string{"Choose a column for at least one field."}},
+		} {
+			for _, path := range []string{"/import", "/import?check=true"} {
+				a := s.upload(of+path, url.Values{"kind": {c.kind}, "column:domain": {c.domain}, "column:name": {c.chosen}}, file, cookie)
+				for _, want := range append(c.has, "<h1>file.csv: columns</h1>", `name="kept" value="`) {
+					if a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, want) {
+						t.Errorf("%s, %s: %s, without %q: %s", name, path, a.Status, want, a.body)
+					}
+				}
+			}
+		}
+		if s.changes() != before {
+			t.Error("a refused import has changed something")
+		}
+	})
+}
+
 func TestARowThatCannotBeShownIsNamed(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t
