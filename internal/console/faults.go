@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -37,7 +36,7 @@ func (r *request) refuse(err error) error {
 }
 
 // errChanged is the error of a change that is based on what is no longer stored.
-var errChanged = atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has made a change since you opened the page. Check what is stored now, then try again.")
+var errChanged = atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has made a change since you opened the page. Compare it with yours, then try again.")
 
 // aboutInput reports whether an error is about what the user has entered.
 func aboutInput(err error) bool {
@@ -90,13 +89,15 @@ func (r *request) showRefusal(page []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var main *html.Node
+	var main, alert *html.Node
 	var forms []*html.Node // that have sent the request, or have the same address
 	var links []*html.Node // of the list, in the order of the faults
 	for n := range root.Descendants() {
 		switch {
 		case n.DataAtom == atom.Main:
 			main = n
+		case alert == nil && attribute(n, "role") == "alert":
+			alert = n
 		case n.DataAtom == atom.Form && main != nil && r.isRefused(n):
 			forms = append(forms, n)
 		case n.DataAtom == atom.A && hasAttribute(n, "data-fault"):
@@ -106,7 +107,9 @@ func (r *request) showRefusal(page []byte) ([]byte, error) {
 	for _, form := range forms {
 		openAround(form)
 		if r.refill && len(visible(form)) > 0 { // a button alone is based on what the page shows now
-			fill(form, r.http.PostForm, r.refused == errChanged)
+			if differ := fill(form, r.http.PostForm, r.refused == errChanged); len(differ) > 0 {
+				alert.AppendChild(linksTo(differ))
+			}
 		}
 	}
 	if forms == nil {
@@ -144,76 +147,6 @@ func openAround(n *html.Node) {
 			setAttribute(parent, "open", "")
 		}
 	}
-}
-
-// fill puts what the user has entered into the controls of a form. Those that it has not sent stay as they are, except
-// for boxes, which are sent only if they are checked.
-//
-// If somebody else has made a change, the hidden fields stay as well: what the user sends next is based on what is stored
-// now. A form with the attribute data-stored shows what is stored, and perhaps has what the user has seen of a field in a
-// hidden field with the prefix seen. What the user has changed is then kept, with what is stored now below it.
-func fill(form *html.Node, sent url.Values, changed bool) {
-	for n := range form.Descendants() {
-		if !slices.Contains([]atom.Atom{atom.Input, atom.Textarea, atom.Select}, n.DataAtom) || changed && attribute(n, "type") == "hidden" {
-			continue
-		}
-		name := attribute(n, "name")
-		if changed && sent.Has("seen:"+name) && sent.Get("seen:"+name) == sent.Get(name) {
-			continue
-		}
-		stored := shownIn(n)
-		fillControl(n, sent)
-		if changed && hasAttribute(form, "data-stored") && !hasAttribute(n, "data-unstored") && shownIn(n) != stored {
-			explain([]*html.Node{n}, "stored-"+name, "Stored now: "+cmp.Or(atrium.Shorten(maxSummary, stored), "nothing")+".")
-		}
-	}
-}
-
-// fillControl puts what the user has entered into a control.
-func fillControl(n *html.Node, sent url.Values) {
-	name := attribute(n, "name")
-	value, has := lines(sent.Get(name)), sent.Has(name)
-	switch {
-	case attribute(n, "type") == "file":
-	case attribute(n, "type") == "checkbox":
-		setPresent(n, "checked", slices.Contains(sent[name], attribute(n, "value")))
-	case !has:
-	case n.DataAtom == atom.Input:
-		setAttribute(n, "value", value)
-	case n.DataAtom == atom.Textarea:
-		for n.FirstChild != nil {
-			n.RemoveChild(n.FirstChild)
-		}
-		n.AppendChild(&html.Node{Type: html.TextNode, Data: value})
-	case n.DataAtom == atom.Select:
-		for option := range n.Descendants() {
-			setPresent(option, "selected", option.DataAtom == atom.Option && attribute(option, "value") == value)
-		}
-	}
-}
-
-// shownIn returns what a control shows.
-func shownIn(n *html.Node) (shown string) {
-	switch {
-	case attribute(n, "type") == "checkbox":
-		if hasAttribute(n, "checked") {
-			return "checked"
-		}
-		return "not checked"
-	case n.DataAtom == atom.Input:
-		return attribute(n, "value")
-	case n.DataAtom == atom.Textarea:
-		for text := range n.ChildNodes() {
-			shown += text.Data
-		}
-		return shown
-	}
-	for option := range n.Descendants() {
-		if option.DataAtom == atom.Option && (shown == "" || hasAttribute(option, "selected")) {
-			shown = titleOf(option)
-		}
-	}
-	return shown
 }
 
 // controlsOf returns the visible controls for the member that a JSON Pointer names. A form names a member like the API,
@@ -305,7 +238,7 @@ func explain(controls []*html.Node, id, text string) {
 	for _, n := range controls {
 		setAttribute(n, "aria-describedby", strings.TrimSpace(attribute(n, "aria-describedby")+" "+id))
 	}
-	p := &html.Node{Type: html.ElementNode, DataAtom: atom.P, Data: "p", Attr: []html.Attribute{{Key: "class", Val: "fault"}, {Key: "id", Val: id}}}
+	p := element(atom.P, html.Attribute{Key: "class", Val: "fault"}, html.Attribute{Key: "id", Val: id})
 	p.AppendChild(&html.Node{Type: html.TextNode, Data: text})
 	if around, _ := labelOf(controls); around.DataAtom == atom.Fieldset {
 		around.AppendChild(p)

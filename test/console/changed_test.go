@@ -112,6 +112,9 @@ func TestTheSecondOfTwoChangesSeesTheFirst(t *testing.T) {
 				if a.StatusCode != http.StatusPreconditionFailed || !strings.Contains(a.body, "Somebody else has made a change") {
 					t.Fatalf("the second: %s %s", a.Status, a.body)
 				}
+				if linked := regexp.MustCompile(`role="alert".*<a href="#([^"]+)">`).FindStringSubmatch(a.body); linked == nil || !strings.Contains(a.body, `id="`+linked[1]+`"`) {
+					t.Errorf("no link leads to the field: %q", linked)
+				}
 				form, again := formOf(t, a.body, c.action)
 				if notes := strings.Count(a.body, "Stored now: "); notes != 1 || !strings.Contains(textOf(form), "Stored now: "+c.stored+".") {
 					t.Errorf("%d notes about what is stored: %s", notes, textOf(form))
