@@ -96,19 +96,26 @@ type entryPage struct {
 	Sender  sender
 }
 
-// A phrase is a part of a sentence: text, or an account, which is shown by its name.
+// A phrase is a part of a sentence: text, or an account or a receiver, which is shown by its name.
 type phrase struct {
-	Text    string
-	Account atrium.AccountID // "" for text
+	Text     string
+	Account  atrium.AccountID  // "" for something else
+	Receiver atrium.ReceiverID // "" for something else
 }
 
-var accountID = regexp.MustCompile(`\baccount_[0-9a-z]{26}\b`)
+var mentionedID = regexp.MustCompile(`\b(account|receiver)_[0-9a-z]{26}\b`)
 
 // phrases returns the parts of a sentence.
 func phrases(sentence string) (all []phrase) {
 	end := 0
-	for _, at := range accountID.FindAllStringIndex(sentence, -1) {
-		all = append(all, phrase{Text: sentence[end:at[0]]}, phrase{Account: atrium.AccountID(sentence[at[0]:at[1]])})
+	for _, at := range mentionedID.FindAllStringIndex(sentence, -1) {
+		var of phrase
+		if id := sentence[at[0]:at[1]]; strings.HasPrefix(id, "receiver_") {
+			of.Receiver = atrium.ReceiverID(id)
+		} else {
+			of.Account = atrium.AccountID(id)
+		}
+		all = append(all, phrase{Text: sentence[end:at[0]]}, of)
 		end = at[1]
 	}
 	return append(all, phrase{Text: sentence[end:]})

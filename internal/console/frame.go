@@ -134,7 +134,7 @@ var sections = []section{
 	{name: "receivers", title: "Receivers", shortcut: "e", apart: true, needs: atrium.ScopeManageReceivers},
 	{name: "webhooks", title: "Webhooks", shortcut: "w", needs: atrium.ScopeManageEvents},
 	{name: "keys", title: "Keys", shortcut: "k"},
-	{name: "people", title: "People", shortcut: "u", apart: true},
+	{name: "people", title: "Users", shortcut: "u", apart: true},
 	{name: "privacy", title: "Privacy", shortcut: "y"},
 	{name: "audit", title: "Audit log", shortcut: "l"},
 	{name: "refused", title: "Refused requests", shortcut: "f"},
@@ -235,7 +235,7 @@ func (f frame) Act(path, name, title, tag string) action {
 
 // functions are the functions of all templates.
 var functions = template.FuncMap{
-	"time": showTime, "date": showDate, "clock": showClock, "bytes": showBytes, "count": showCount, "short": atrium.Shorten,
+	"time": showTime, "moment": showMoment, "date": showDate, "clock": showClock, "bytes": showBytes, "count": showCount, "short": atrium.Shorten,
 	"domain": showDomain, "minute": minute, "lower": strings.ToLower,
 }
 
@@ -374,14 +374,22 @@ func makeErrorPage(f frame, shown failure) []byte {
 }
 
 // showTime shows an instant of the API, which a script changes to the zone of the browser.
-func showTime(text string) template.HTML {
+func showTime(text string) template.HTML { return timeElement(text, "", "2 Jan 2006, 15:04 UTC") }
+
+// showMoment shows an instant with its seconds.
+func showMoment(text string) template.HTML {
+	return timeElement(text, ` data-shown="second"`, "2 Jan 2006, 15:04:05 UTC")
+}
+
+// timeElement returns the element of an instant with attributes and a layout, which are constants.
+func timeElement(text, attributes, layout string) template.HTML {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		return template.HTML(template.HTMLEscapeString(text)) //nolint:gosec // escaped
 	}
 	at = at.UTC()
-	return template.HTML(`<time datetime="` + at.Format(time.RFC3339Nano) + `" title="` + at.Format(exactTime) + `">` + //nolint:gosec // has digits and constants only
-		at.Format("2 Jan 2006, 15:04 UTC") + `</time>`)
+	return template.HTML(`<time datetime="` + at.Format(time.RFC3339Nano) + `" title="` + at.Format(exactTime) + `"` + attributes + `>` + //nolint:gosec // has digits and constants only
+		at.Format(layout) + `</time>`)
 }
 
 // showDate shows the day of an instant, in UTC.

@@ -37,15 +37,15 @@ type keysPage struct {
 
 // A scope is a permission that a new key can have.
 type scope struct {
-	Name    atrium.Scope
-	Allows  string
-	Default bool
+	Name   atrium.Scope
+	Allows string
+	Begins string // the title of the group that begins with the scope; "" for none
 }
 
 // allowed says what keys with a scope may do.
 var allowed = map[atrium.Scope]string{
 	atrium.ScopeLogsWrite: "record entries", atrium.ScopeAccountsRead: "read accounts", atrium.ScopeAccountsWrite: "change accounts",
-	atrium.ScopePagesRead: "read pages, audiences and versions", atrium.ScopeManage: "do everything below",
+	atrium.ScopePagesRead: "read pages, audiences and versions", atrium.ScopeManage: "do everything in this group",
 	atrium.ScopeManageRead: "read everything", atrium.ScopeManagePages: "change pages and audiences",
 	atrium.ScopeManageAccounts: "change, merge and erase accounts, change prospects, move entries", atrium.ScopeManageKeys: "create and revoke keys",
 	atrium.ScopeManageErase: "erase and export persons, set retention", atrium.ScopeManageUsers: "create users and login links",
@@ -60,10 +60,19 @@ func (c *Console) listKeys(r *request) error { return r.showKeys(key{}) }
 
 func (r *request) showKeys(made key) error {
 	p := keysPage{State: r.query("state"), States: []string{"active", "expired", "revoked"}, New: made}
+	group := ""
 	for _, s := range atrium.AllScopes() {
-		if s != atrium.ScopeContentRead && r.user.Role.Scopes().MayGrant(atrium.Scopes{s}) {
-			p.Scopes = append(p.Scopes, scope{s, allowed[s], slices.Contains(atrium.ExternalScopes(), s)})
+		if s == atrium.ScopeContentRead || !r.user.Role.Scopes().MayGrant(atrium.Scopes{s}) {
+			continue
 		}
+		shown, of := scope{Name: s, Allows: allowed[s]}, "Management"
+		if slices.Contains(atrium.ExternalScopes(), s) {
+			of = "Programs and sites"
+		}
+		if of != group {
+			group, shown.Begins = of, of
+		}
+		p.Scopes = append(p.Scopes, shown)
 	}
 	var err error
 	if p.Keys, err = readList[key](r, "/keys", keyFilters...); err != nil {

@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -98,6 +99,20 @@ type part struct {
 	Cut   bool // JSON is only the beginning
 	Tree  node
 	List  *rowList // the elements, if they have the conventional form
+}
+
+// EmptyParts names the lists that have no elements.
+func (p sitePagePage) EmptyParts() string {
+	var titles []string
+	for _, part := range p.Parts {
+		if len(part.Tree.Children) == 0 {
+			titles = append(titles, strings.ToLower(part.Title))
+		}
+	}
+	if n := len(titles); n > 1 {
+		titles = append(titles[:n-2], titles[n-2]+" or "+titles[n-1])
+	}
+	return strings.Join(titles, ", ")
 }
 
 func (c *Console) showPage(r *request) error {

@@ -82,7 +82,7 @@ func (c *Console) listPeople(r *request) error {
 		return err
 	}
 	p.Groups = found.Items
-	return r.show("people", "people", "People", p)
+	return r.show("people", "people", "Users", p)
 }
 
 // mapGroup gives the members of a group of the identity provider a role.

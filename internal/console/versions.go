@@ -382,6 +382,7 @@ func (r *request) showVersion(made *preview) error {
 }
 
 type comparePage struct {
+	Page       sitePage
 	Audience   audience
 	From, To   version
 	Own        string
@@ -391,6 +392,9 @@ type comparePage struct {
 // compareVersions shows what differs between two versions.
 func (c *Console) compareVersions(r *request) error {
 	p := comparePage{Own: r.own()}
+	if _, err := r.get(&p.Page, r.pagePath(), nil); err != nil {
+		return err
+	}
 	if _, err := r.get(&p.Audience, r.audiencePath(), nil); err != nil {
 		return err
 	}

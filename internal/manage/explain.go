@@ -109,7 +109,11 @@ func explain(e *atrium.TimelineEntry, domain, legacy string, made atrium.Time) (
 			say("Rule 1 (accountId) chose %s, into which that account was merged.", chosen)
 		}
 	case atrium.RuleDomain:
-		say("The entry has no accountId. Its domain %s is %s in canonical form.", quote(e.Claim.Domain), quote(domain))
+		if e.Claim.Domain == domain {
+			say("The entry has no accountId. Its domain is %s.", quote(domain))
+		} else {
+			say("The entry has no accountId. Its domain %s is %s in canonical form.", quote(e.Claim.Domain), quote(domain))
+		}
 		if legacy != "" {
 			say("Earlier releases stored that domain as %s. The oldest account with either form gets the entry.", quote(legacy))
 		}

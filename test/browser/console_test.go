@@ -63,7 +63,7 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 				{"version", "/pages/page_01kzdemo0000000000000000p1/audiences/audience_01kzdemo0000000000000000s1/versions/3", "Version 3"},
 				{"compare", "/pages/page_01kzdemo0000000000000000p1/audiences/audience_01kzdemo0000000000000000s1/compare?from=2&to=3", "Version 2 and version 3"},
 				{"keys", "/keys", "Keys"},
-				{"people", "/people", "People"},
+				{"people", "/people", "Users"},
 				{"reads", "/reads", "Reads of personal data"},
 				{"refused", "/refused", "Refused requests"},
 				{"refused-one", "/refused?requestId=hostile", "Refused requests"},

@@ -142,7 +142,7 @@ func TestPeopleSignInThroughACertifiedProvider(t *testing.T) {
 							t.Errorf("the sign-in ends at %s", path)
 						}
 						b.open("/console/" + string(l.tenants["Example Corp"]) + "/people")
-						b.heading("People")
+						b.heading("Users")
 						if page := b.seen("main"); !strings.Contains(page, "Jane Doe") || !strings.Contains(page, "Example ID") || !strings.Contains(page, "editors") {
 							t.Errorf("the page of people shows %s", page)
 						}

@@ -5,9 +5,10 @@
 const locale = navigator.language
 const sameDay = (a, b) => a.toDateString() === b.toDateString()
 
-// How some times are shown: those of a timeline, and those below a chart. Days of a chart are those of UTC.
+// How some times are shown: those of a timeline, of the audit log, and below a chart. Days of a chart are those of UTC.
 const forms = {
   clock: { hour: 'numeric', minute: '2-digit' },
+  second: { month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit', second: '2-digit' },
   weekday: { weekday: 'short', hour: 'numeric', minute: '2-digit' },
   day: { month: 'short', day: 'numeric', timeZone: 'UTC' }
 }
