@@ -35,7 +35,7 @@ var layers = [][]string{
 }
 
 // testOnly packages are imported by tests alone.
-var testOnly = []string{"api/apitest", "internal/app/apptest", "internal/auditlog/auditlogtest", "internal/jsonshape", "internal/rest/resttest", "internal/sso/ssotest", "internal/store/engine/postgrestest", "internal/store/engine/powercut", "internal/store/engine/recording", "internal/store/storetest", "test", "test/crash", "test/cutproxy", "test/nodes", "test/receiver"}
+var testOnly = []string{"api/apitest", "internal/app/apptest", "internal/auditlog/auditlogtest", "internal/jsonshape", "internal/rest/resttest", "internal/sso/ssotest", "internal/store/engine/postgrestest", "internal/store/engine/powercut", "internal/store/engine/recording", "internal/store/storetest", "internal/tlstest", "test", "test/crash", "test/cutproxy", "test/nodes", "test/receiver"}
 
 // A rule restricts an import to some packages.
 type rule struct {

@@ -74,7 +74,7 @@ func TestListsSideBySideAreComplete(t *testing.T) {
 	for range 2000 {
 		left, right := list(random.IntN(12)), list(random.IntN(12))
 		nextLeft, nextRight, equal := 0, 0, 0
-		for _, p := range sideBySide(left, right, 12) {
+		for _, p := range (&difference{cells: maxCells}).sideBySide(left, right, 12) {
 			if p.left >= 0 && p.left != nextLeft || p.right >= 0 && p.right != nextRight {
 				t.Fatalf("%q and %q: the pair %+v comes too early or late", left, right, p)
 			}
@@ -94,7 +94,7 @@ func TestListsSideBySideAreComplete(t *testing.T) {
 			t.Fatalf("%q and %q: %d equal elements, want %d", left, right, equal, common(left, right))
 		}
 	}
-	if pairs := sideBySide(list(5000), list(5000), 1000); len(pairs) != 5000 {
+	if pairs := (&difference{cells: maxCells}).sideBySide(list(5000), list(5000), 1000); len(pairs) != 5000 {
 		t.Errorf("%d pairs for 5,000 elements", len(pairs))
 	}
 }

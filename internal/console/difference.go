@@ -18,6 +18,7 @@ type difference struct {
 	Changes, Equal int64 // members, also those that are not shown
 
 	bytes int // that may still be shown
+	cells int // of tables that may still be filled to align lists and words
 }
 
 // A changedMember is a member with different values in two contents.
@@ -68,12 +69,13 @@ const (
 	maxDiffBytes  = 256 << 10
 	maxElements   = 100     // of a list that are aligned
 	maxWords      = 1000    // of a text that are aligned
+	maxCells      = 2 << 20 // of all tables that align them: 40 ms
 	maxDiffedText = 8 << 10 // bytes of a text whose words are compared; a longer one is marked as a whole
 )
 
 // compare returns what differs between two contents. Either can be missing.
 func compare(from, to jsontext.Value) *difference {
-	d := &difference{bytes: maxDiffBytes}
+	d := &difference{bytes: maxDiffBytes, cells: maxCells}
 	d.value(nil, from, to, 0)
 	return d
 }
@@ -119,7 +121,7 @@ func inside(name []string, member string) []string { return append(name[:len(nam
 
 // arrays compares two lists. Elements that both have in the same order are the same, wherever they are.
 func (d *difference) arrays(name []string, before, after []jsontext.Value, depth int) {
-	for _, p := range sideBySide(texts(before), texts(after), maxElements) {
+	for _, p := range d.sideBySide(texts(before), texts(after), maxElements) {
 		var from, to jsontext.Value
 		index := p.left
 		if p.left >= 0 {
@@ -207,7 +209,7 @@ func (d *difference) changed(name []string, from, to jsontext.Value) {
 	row := changedMember{Name: memberName(name)}
 	switch {
 	case from != nil && to != nil && from.Kind() == '"' && to.Kind() == '"' && max(len(before), len(after)) <= maxDiffedText:
-		row.Old.Pieces, row.New.Pieces = compareWords(before, after)
+		row.Old.Pieces, row.New.Pieces = d.compareWords(before, after)
 	default:
 		row.Old, row.New = d.whole(from, before), d.whole(to, after)
 	}
@@ -228,11 +230,11 @@ func (d *difference) whole(value jsontext.Value, text string) side {
 
 // compareWords marks the words of two texts that the other text does not have in this order. If only white space
 // differs, it marks all.
-func compareWords(from, to string) (before, after []piece) {
+func (d *difference) compareWords(from, to string) (before, after []piece) {
 	left, right := words(from), words(to)
 	inLeft, inRight := make([]bool, len(left)), make([]bool, len(right))
 	marked := false
-	for _, p := range sideBySide(trimmed(left), trimmed(right), maxWords) {
+	for _, p := range d.sideBySide(trimmed(left), trimmed(right), maxWords) {
 		if p.same {
 			continue
 		}
@@ -301,9 +303,9 @@ type pair struct {
 	same        bool // both have it
 }
 
-// sideBySide aligns two lists: equal elements are in the same pair. Where more than most elements of a list differ, they
-// are paired without a match.
-func sideBySide(left, right []string, most int) (pairs []pair) {
+// sideBySide aligns two lists: equal elements are in the same pair. Where more than most elements of a list differ, or the
+// comparison has already aligned much, they are paired without a match.
+func (d *difference) sideBySide(left, right []string, most int) (pairs []pair) {
 	before, after := 0, 0
 	for before < min(len(left), len(right)) && left[before] == right[before] {
 		pairs = append(pairs, pair{before, before, true})
@@ -313,7 +315,7 @@ func sideBySide(left, right []string, most int) (pairs []pair) {
 		after++
 	}
 	endLeft, endRight := len(left)-after, len(right)-after
-	pairs = append(pairs, align(left[:endLeft], right[:endRight], before, most)...)
+	pairs = append(pairs, d.align(left[:endLeft], right[:endRight], before, most)...)
 	for i := range after {
 		pairs = append(pairs, pair{endLeft + i, endRight + i, true})
 	}
@@ -321,11 +323,13 @@ func sideBySide(left, right []string, most int) (pairs []pair) {
 }
 
 // align returns the pairs of two lists from an index on, with a longest common subsequence.
-func align(left, right []string, from, most int) (pairs []pair) {
+func (d *difference) align(left, right []string, from, most int) (pairs []pair) {
 	rows, columns := len(left)-from, len(right)-from
-	if rows > most || columns > most {
+	cells := (rows + 1) * (columns + 1)
+	if rows > most || columns > most || cells > d.cells {
 		return zip(from, len(left), from, len(right))
 	}
+	d.cells -= cells
 	longest := make([]uint16, (rows+1)*(columns+1)) // of the rest of both lists
 	at := func(i, j int) *uint16 { return &longest[(i-from)*(columns+1)+j-from] }
 	for i := len(left) - 1; i >= from; i-- {

@@ -122,3 +122,23 @@ func FuzzCompare(f *testing.F) {
 		}
 	})
 }
+
+// All words of many texts differ: only some of the texts are aligned word by word.
+func TestAComparisonAlignsABoundedNumberOfWords(t *testing.T) {
+	content := func(word string) jsontext.Value {
+		var b strings.Builder
+		for i := range 60 {
+			fmt.Fprintf(&b, `,"text %d":%q`, i, strings.Repeat(word+" ", maxWords-10))
+		}
+		return jsontext.Value("{" + b.String()[1:] + "}")
+	}
+	d := &difference{bytes: maxDiffBytes, cells: maxCells}
+	if d.value(nil, content("a"), content("b"), 0); d.Changes != 60 || d.cells < 0 || d.cells > maxCells/2 {
+		t.Errorf("%d texts differ, %d cells are left", d.Changes, d.cells)
+	}
+	for _, r := range d.Rows {
+		if len(r.Old.Pieces) == 0 || !r.Old.Pieces[0].Marked {
+			t.Errorf("%s is not marked: %v", r.Name, r.Old.Pieces)
+		}
+	}
+}

@@ -28,7 +28,8 @@ type Dispatcher struct {
 	mu       sync.Mutex
 	refused  bool                                  // since the last complete pass, a webhook got no session because maxSessions were open; guarded by mu
 	sessions map[atrium.WebhookID]*session         // guarded by mu
-	tenants  map[atrium.TenantID]*tenantDeliveries // those with sessions; guarded by mu
+	tenants  map[atrium.TenantID]*tenantDeliveries // those with sessions, or that have not paid for their requests; guarded by mu
+	active   int                                   // tenants with sessions; guarded by mu
 }
 
 // tenantDeliveries are the deliveries of a tenant.
@@ -47,24 +48,36 @@ type tenantDeliveries struct {
 func (t *tenantDeliveries) reserveStart(now time.Time, interval time.Duration, body int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.take(now, 1+body/bytesPerRequest, interval)
+	return t.next.Sub(now)
+}
+
+// take takes n tokens. The caller holds mu.
+func (t *tenantDeliveries) take(now time.Time, n int, interval time.Duration) {
 	if earliest := now.Add(-maxBurst * interval); t.next.Before(earliest) {
 		t.next = earliest
 	}
-	t.next = t.next.Add(interval * time.Duration(1+body/bytesPerRequest))
-	return t.next.Sub(now)
+	t.next = t.next.Add(interval * time.Duration(n))
 }
 
 // charge takes n tokens for a request that was more expensive than expected.
 func (t *tenantDeliveries) charge(n int, interval time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.next = t.next.Add(time.Duration(n) * interval)
+	t.take(time.Now(), n, interval)
+}
+
+// paid reports whether the tenant has its whole burst again.
+func (t *tenantDeliveries) paid(now time.Time, interval time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.next.After(now.Add(-maxBurst * interval))
 }
 
 // othersActive reports whether other tenants have deliveries, or use the process for anything else.
 func (d *Dispatcher) othersActive(tenant atrium.TenantID) bool {
 	d.mu.Lock()
-	some := len(d.tenants) > 1
+	some := d.active > 1
 	d.mu.Unlock()
 	return some || d.config.OthersActive != nil && d.config.OthersActive(tenant)
 }
@@ -164,9 +177,13 @@ func (d *Dispatcher) claim(ctx, drain context.Context, running *sync.WaitGroup) 
 	defer d.mu.Unlock()
 	d.crowded.Store(d.refused)
 	d.refused = false
-	for _, t := range d.tenants {
+	now := time.Now()
+	for id, t := range d.tenants {
 		t.crowded.Store(t.refused)
 		t.refused = false
+		if t.sessions == 0 && t.paid(now, requestInterval) {
+			delete(d.tenants, id)
+		}
 	}
 	return true, nil
 }
@@ -222,19 +239,25 @@ func (d *Dispatcher) reserve(due store.DueWebhook) bool {
 		t = &tenantDeliveries{storing: make(chan struct{}, maxStoring)}
 		d.tenants[due.TenantID] = t
 	}
-	t.sessions++
+	if t.sessions++; t.sessions == 1 {
+		d.active++
+	}
 	d.sessions[due.WebhookID] = nil
 	return true
 }
 
-// unreserve releases what reserve has reserved.
+// unreserve releases what reserve has reserved. A tenant that has not paid for its requests is not forgotten: its webhooks may
+// soon have sessions again.
 func (d *Dispatcher) unreserve(due store.DueWebhook) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.sessions, due.WebhookID)
 	t := d.tenants[due.TenantID]
 	if t.sessions--; t.sessions == 0 {
-		delete(d.tenants, due.TenantID)
+		d.active--
+		if t.paid(time.Now(), requestInterval) {
+			delete(d.tenants, due.TenantID)
+		}
 	}
 }
 

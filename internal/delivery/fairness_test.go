@@ -141,6 +141,26 @@ func TestRequestsOfATenantBeginAtARate(t *testing.T) {
 	}
 }
 
+// A tenant whose sessions end, also because it deletes its webhooks, has its debt when the next ones begin.
+func TestTenantWithoutSessionsKeepsItsDebt(t *testing.T) {
+	d := New(Config{Store: &dueStore{}, MaxRequests: 1})
+	due := store.DueWebhook{TenantID: atrium.NewID[atrium.TenantID](), WebhookID: atrium.NewID[atrium.WebhookID]()}
+	d.reserve(due)
+	d.tenants[due.TenantID].charge(maxBurst+int(time.Hour/requestInterval), requestInterval)
+	d.unreserve(due)
+	if d.othersActive(atrium.NewID[atrium.TenantID]()) {
+		t.Error("a tenant with nothing but a debt is active")
+	}
+	d.reserve(due)
+	if wait := d.tenants[due.TenantID].reserveStart(time.Now(), requestInterval, 0); wait < 59*time.Minute {
+		t.Errorf("the debt is forgotten: a request waits for %v", wait)
+	}
+	d.tenants[due.TenantID].next = time.Now().Add(-time.Hour)
+	if d.unreserve(due); len(d.tenants) != 0 {
+		t.Error("a tenant without sessions or debt is not forgotten")
+	}
+}
+
 // dueStore has webhooks that are due until they are leased. Their sessions do nothing until the process ends.
 type dueStore struct {
 	Store

@@ -26,6 +26,10 @@ func (c *conn) Uncork() error {
 }
 
 func (c *conn) Write(b []byte) (int, error) {
+	if c.answersTooOften(len(b)) {
+		_ = c.Close() // crypto/tls reports the error at the next write only
+		return 0, errKeyUpdates
+	}
 	hold := c.corked && len(b) <= maxHeld
 	c.corked = false
 	if hold {

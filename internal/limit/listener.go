@@ -2,6 +2,7 @@ package limit
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -23,9 +24,33 @@ type Listener struct {
 
 // A client is what the connections of a client share. The mutex of the Listener guards it.
 type client struct {
-	open int
-	pace Pace
+	open    int
+	pace    Pace
+	records Pace // of small TLS records that their requests do not need
 }
+
+// The small TLS records of the connections of a client that their requests do not need. Each takes about 5 µs of a processor.
+const (
+	recordsRate  = 16_000 // a second
+	recordsBurst = 4_000
+
+	// smallRead is how much is read at once from a client that sends them, in bytes: at most smallReadRecords.
+	smallRead        = 2 << 10
+	smallReadRecords = 96
+)
+
+// A client may demand the update of the server's keys with a KeyUpdate (RFC 8446 section 4.6.3). The answer takes 30 µs of a
+// processor, a hundred times as long as it takes to demand it. Honest clients demand it after many gigabytes or hours.
+const (
+	// keyUpdateBytes is the size of an answer: a header, 5 bytes, their type and a tag.
+	keyUpdateBytes = recordHeaderBytes + 5 + 1 + 16
+
+	// maxKeyUpdates is how many writes of this size a connection may need, and one more for each second and each request, of
+	// which the end of a chunked response has this size, too (RFC 9112 section 7.1).
+	maxKeyUpdates = 16
+)
+
+var errKeyUpdates = fmt.Errorf("the client has demanded more than %d updates of keys", maxKeyUpdates)
 
 // Bounds configure a Listener.
 type Bounds struct {
@@ -57,7 +82,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		ok, ofClient := l.enter(network)
 		if ok {
-			return &conn{Conn: c, listener: l, client: network, tls: l.bounds.TLS}, nil
+			return &conn{Conn: c, listener: l, client: network, tls: l.bounds.TLS, accepted: time.Now()}, nil
 		}
 		if l.bounds.Refused != nil {
 			l.bounds.Refused(ofClient)
@@ -85,7 +110,7 @@ func (l *Listener) enter(network netip.Addr) (ok, ofClient bool) {
 	if network.IsValid() {
 		c := l.clients[network]
 		if c == nil {
-			c = &client{pace: l.bounds.Pace}
+			c = &client{pace: l.bounds.Pace, records: NewPace(recordsRate, recordsBurst)}
 		}
 		if c.open >= l.bounds.Client {
 			return false, true
@@ -123,8 +148,12 @@ type conn struct {
 	received atomic.Int64 // bytes
 	allowed  atomic.Int64 // requests since the last read
 
+	tls        bool
+	accepted   time.Time
+	requests   atomic.Int64
+	keyUpdates atomic.Int64 // writes of keyUpdateBytes
+
 	// Owned by the goroutine that reads.
-	tls          bool
 	records      recordScanner
 	parts        Parts
 	smallRecords int
@@ -163,7 +192,10 @@ const minWait = 10 * time.Microsecond
 func (c *conn) Read(b []byte) (int, error) {
 	if c.tls {
 		c.parts.Allow(int(c.allowed.Swap(0)))
-		c.parts.Pause()
+		if n := c.parts.Pause(); n > 0 {
+			time.Sleep(c.spend(n, smallReadRecords, func(of *client) *Pace { return &of.records }))
+			b = b[:min(len(b), smallRead)]
+		}
 	}
 	began := time.Now()
 	n, err := c.Conn.Read(b)
@@ -183,7 +215,15 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 // AllowRecords allows the small TLS records of another request.
-func (c *conn) AllowRecords() { c.allowed.Add(1) }
+func (c *conn) AllowRecords() {
+	c.allowed.Add(1)
+	c.requests.Add(1)
+}
+
+// answersTooOften counts a write of n bytes, and reports whether the client has demanded too many updates of keys.
+func (c *conn) answersTooOften(n int) bool {
+	return c.tls && n == keyUpdateBytes && c.keyUpdates.Add(1) > maxKeyUpdates+c.requests.Load()+int64(time.Since(c.accepted).Seconds())
+}
 
 // SmallRecords returns how many small TLS records have arrived. Only the goroutine that reads may call it.
 func (c *conn) SmallRecords() int { return c.smallRecords }
@@ -194,16 +234,22 @@ func (c *conn) OfProxy() bool { return !c.client.IsValid() }
 // Spend spends n of the Pace that the connections of its client share, and returns how long the caller must wait: 0 for a
 // trusted proxy. The connection must be open.
 func (c *conn) Spend(n int) time.Duration {
+	return c.spend(n, c.listener.bounds.Spent, func(of *client) *Pace { return &of.pace })
+}
+
+// spend is Spend for any pace, of which a connection spends at most once before it waits.
+func (c *conn) spend(n, once int, of func(*client) *Pace) time.Duration {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	shared := c.listener.clients[c.client]
 	if shared == nil {
 		return 0
 	}
-	wait := shared.pace.Spend(n)
+	pace := of(shared)
+	wait := pace.Spend(n)
 	// The open connections must not wait for what closed ones have spent.
-	most := shared.pace.duration(shared.open * c.listener.bounds.Spent)
-	shared.pace.Forget(most)
+	most := pace.duration(shared.open * once)
+	pace.Forget(most)
 	return min(wait, most)
 }
 

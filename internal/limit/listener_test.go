@@ -1,8 +1,14 @@
 package limit_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
+	"math/big"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -11,6 +17,7 @@ import (
 	"time"
 
 	"atrium/internal/limit"
+	"atrium/internal/tlstest"
 )
 
 // A front is a Listener whose connections stay open until the test closes them.
@@ -236,4 +243,73 @@ func TestTheConnectionsOfAClientShareAPace(t *testing.T) {
 	if wait := other.Spend(0); wait > 0 {
 		t.Errorf("another client waits %s", wait)
 	}
+}
+
+// A client may demand the update of keys now and then, not all the time: each answer takes longer than the demand.
+func TestDemandsForUpdatesOfKeysAreBounded(t *testing.T) {
+	f := listen(t, limit.Bounds{All: 10, Client: 5, TLS: true})
+	for name, c := range map[string]struct {
+		demands, requests int
+		open              bool
+	}{
+		"few":                  {16, 0, true},
+		"one for each request": {60, 50, true},
+		"many":                 {200, 0, false},
+		"many in few requests": {200, 20, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, _ := f.dial(t, "127.0.0.1")
+			accepted := <-f.accepted
+			defer func() { _ = accepted.Close() }()
+			for range c.requests {
+				accepted.(interface{ AllowRecords() }).AllowRecords()
+			}
+			demanded := make(chan error, 1)
+			go func() { demanded <- demand(client, c.demands) }()
+			server := tls.Server(accepted, &tls.Config{Certificates: []tls.Certificate{certificate(t)}, SessionTicketsDisabled: true})
+			read, err := io.ReadAll(server)
+			if open := err == nil && len(read) == c.demands; open != c.open {
+				t.Errorf("after %d demands in %d requests: %d bytes, %v", c.demands, c.requests, len(read), err)
+			}
+			if err := <-demanded; err != nil && c.open {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// demand sends demands for updates of keys, with a byte of data before each, as crypto/tls allows any number of them.
+func demand(conn net.Conn, demands int) error {
+	keys := &tlstest.KeyLog{}
+	client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, KeyLogWriter: keys}) //nolint:gosec // a test
+	if err := client.Handshake(); err != nil {
+		return err
+	}
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	records, err := keys.Records(tlstest.ClientSecret, 0, client.ConnectionState())
+	for i := 0; err == nil && i < demands; i++ {
+		var update []byte
+		data := records.Data([]byte("a"))
+		if update, err = records.KeyUpdate(); err == nil {
+			_, err = conn.Write(append(data, update...))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return conn.(*net.TCPConn).CloseWrite()
+}
+
+func certificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"a.example"}}
+	made, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{made}, PrivateKey: key}
 }

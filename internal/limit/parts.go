@@ -22,10 +22,12 @@ func (p *Parts) Add(n int) { p.small += n }
 // Allow allows the small parts of n more requests.
 func (p *Parts) Allow(n int) { p.small = max(0, p.small-n*freeParts) }
 
-// Pause sleeps as long as what was counted requires.
-func (p *Parts) Pause() {
+// Pause sleeps as long as what was counted requires, and returns for how many parts.
+func (p *Parts) Pause() (paused int) {
 	if pauses := p.small/freeParts - 1; pauses > 0 {
-		p.small -= pauses * freeParts
+		paused = pauses * freeParts
+		p.small -= paused
 		time.Sleep(time.Duration(pauses) * partsPause)
 	}
+	return paused
 }

@@ -3,7 +3,10 @@ package limit_test
 import (
 	"io"
 	"net"
+	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +65,72 @@ func TestManySmallTLSRecordsPause(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An addressed is a connection from an address.
+type addressed struct {
+	net.Conn
+	from string
+}
+
+func (a addressed) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(a.from))
+}
+
+// smallest is a TLS record of the smallest size: one byte of data or of padding, its type and a tag.
+const smallest = "\x17\x03\x03\x00\x12" + "a record of 18 by."
+
+func TestTheConnectionsOfAClientShareThePaceOfSmallTLSRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const connections, records = 20, 16 + 100*16
+		listener := &single{}
+		limited := limit.NewListener(listener, limit.Bounds{All: connections + 2, Client: connections + 1, TLS: true})
+		read := func(from string) time.Duration {
+			client, server := net.Pipe()
+			listener.conn = addressed{server, from}
+			conn, err := limited.Accept()
+			if err != nil {
+				t.Error(err)
+				return 0
+			}
+			go func() {
+				_, _ = io.WriteString(client, strings.Repeat(smallest, records))
+				_ = client.Close()
+			}()
+			began := time.Now()
+			_, _ = io.Copy(io.Discard, conn)
+			return time.Since(began)
+		}
+		if alone := read("192.0.2.1:1"); alone > 500*time.Millisecond {
+			t.Errorf("one connection takes %s", alone)
+		}
+		var running sync.WaitGroup
+		var slowest atomic.Int64
+		began := time.Now()
+		for range connections {
+			client, server := net.Pipe()
+			listener.conn = addressed{server, "192.0.2.1:1"}
+			conn, err := limited.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			running.Go(func() {
+				_, _ = io.WriteString(client, strings.Repeat(smallest, records))
+				_ = client.Close()
+			})
+			running.Go(func() {
+				_, _ = io.Copy(io.Discard, conn)
+				slowest.Store(int64(time.Since(began)))
+			})
+		}
+		if other := read("192.0.2.2:1"); other > 500*time.Millisecond {
+			t.Errorf("a connection of another client takes %s", other)
+		}
+		running.Wait()
+		if took := time.Duration(slowest.Load()); took < 1500*time.Millisecond || took > 2500*time.Millisecond {
+			t.Errorf("%d connections take %s", connections, took)
+		}
+	})
 }
 
 func TestEachRequestMaySendSmallTLSRecords(t *testing.T) {

@@ -20,6 +20,11 @@ const (
 	// maxIdle is for the time after a response, such as session tickets and the end of the connection.
 	maxIdle = 4 << 10
 
+	// maxKeyUpdates is how many updates of our keys the endpoint may demand in a response, and afterwards. Each answer takes
+	// 30 µs of a processor, and is a record of keyUpdateBytes: a header, 5 bytes, their type and a tag.
+	maxKeyUpdates  = 8
+	keyUpdateBytes = 5 + 5 + 1 + 16
+
 	// minRead is what a read counts as, at least: a system call takes as long for one byte.
 	minRead = 64
 )
@@ -28,14 +33,17 @@ const (
 type meter struct {
 	net.Conn
 
-	mu       sync.Mutex
-	received int64
-	left     int64
-	uses     int // requests that have begun
+	mu         sync.Mutex
+	received   int64
+	left       int64
+	keyUpdates int // that may still be answered
+	uses       int // requests that have begun
 }
 
 // newMeter returns a meter of which n bytes can be read until begin is called.
-func newMeter(conn net.Conn, n int64) *meter { return &meter{Conn: conn, left: n} }
+func newMeter(conn net.Conn, n int64) *meter {
+	return &meter{Conn: conn, left: n, keyUpdates: maxKeyUpdates}
+}
 
 // meterOf returns the meter of a connection that a transport uses.
 func meterOf(conn net.Conn) *meter {
@@ -63,6 +71,24 @@ func (m *meter) Read(to []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Write writes what is not one answer too many to demands for an update of keys (RFC 8446 section 4.6.3). No request has a part of
+// that size.
+func (m *meter) Write(b []byte) (int, error) {
+	if len(b) == keyUpdateBytes {
+		m.mu.Lock()
+		m.keyUpdates--
+		tooMany := m.keyUpdates < 0
+		m.mu.Unlock()
+		if tooMany {
+			_ = m.Close() // crypto/tls reports the error at the next write only
+			return 0, errKeyUpdates
+		}
+	}
+	return m.Conn.Write(b)
+}
+
+var errKeyUpdates = fmt.Errorf("the endpoint demands more than %d updates of keys", maxKeyUpdates)
 
 // errReceived is the error of a connection of which too much was read.
 var errReceived = fmt.Errorf("the endpoint sends more than %d bytes in a TLS handshake, or %d in a response", maxHandshake, maxReceived)
@@ -109,7 +135,7 @@ func (m *meter) begin() (use int, before int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.uses++
-	m.left = maxReceived
+	m.left, m.keyUpdates = maxReceived, maxKeyUpdates
 	return m.uses, m.received
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"atrium/internal/tlstest"
 )
 
 // A TLS record with one byte of data has 21 bytes more, as one with a KeyUpdate has.
@@ -35,6 +37,40 @@ func TestBytesOfTLSCountAsReceived(t *testing.T) {
 		a := newTestSender(t, Config{Allow: loopback, Resolver: resolver, RootCAs: trusted}).Send(t.Context(), endpoint("https://good.example:"+port), message, now)
 		if a.Result != c.result || a.Failure != c.failure || a.Received < maxReceived || a.Received >= maxReceived+minRead {
 			t.Errorf("%s: %d bytes were received: %+v", name, a.Received, a)
+		}
+	}
+}
+
+// An endpoint may demand the update of keys now and then, not all the time: each answer takes longer than the demand.
+func TestDemandsOfAnEndpointForUpdatesOfKeysAreBounded(t *testing.T) {
+	now := time.Now()
+	certificate, trusted := certificateFor(t, "good.example", now.Add(-time.Hour), now.Add(time.Hour))
+	resolver := newDNS(t, func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+	for demands, result := range map[int]Result{maxKeyUpdates: Succeeded, maxKeyUpdates + 1: Retry} {
+		url := listen(t, func(plain net.Conn) {
+			keys := &tlstest.KeyLog{}
+			conn := tls.Server(plain, &tls.Config{Certificates: []tls.Certificate{certificate}, KeyLogWriter: keys, SessionTicketsDisabled: true})
+			_, _ = conn.Read(make([]byte, 4096))
+			records, err := keys.Records(tlstest.ServerSecret, 0, conn.ConnectionState())
+			for i := 0; err == nil && i < demands; i++ {
+				var update []byte
+				data := records.Data([]byte("HTTP/1.1 200 OK\r\nX-Long: a"[i : i+1]))
+				if update, err = records.KeyUpdate(); err == nil {
+					_, err = plain.Write(append(data, update...))
+				}
+			}
+			if err == nil {
+				_, err = plain.Write(records.Data([]byte("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"[demands:])))
+			}
+			_, _ = io.Copy(io.Discard, plain) // until the sender closes the connection
+			if err != nil && result == Succeeded {
+				t.Error(err)
+			}
+		})
+		_, port, _ := net.SplitHostPort(strings.TrimPrefix(url, "http://"))
+		a := newTestSender(t, Config{Allow: loopback, Resolver: resolver, RootCAs: trusted}).Send(t.Context(), endpoint("https://good.example:"+port), message, now)
+		if a.Result != result {
+			t.Errorf("%d demands: %+v", demands, a)
 		}
 	}
 }
