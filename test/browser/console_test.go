@@ -175,11 +175,11 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			}
 			b.fill(`input[name="account"]`, second)
 			b.submit(`form[action$="/move"] button`)
-			if back := get[string](b, `document.querySelector("main p a").pathname`); back != of+"/accounts/"+account(second) {
+			if back := get[string](b, `document.querySelector(".crumbs a:last-child").pathname`); back != of+"/accounts/"+account(second) {
 				t.Errorf("the moved entry belongs to %s", back)
 			}
 			b.submit(`form[action$="/undo"] button`)
-			if back := get[string](b, `document.querySelector("main p a").pathname`); back != of+"/accounts/"+account(first) {
+			if back := get[string](b, `document.querySelector(".crumbs a:last-child").pathname`); back != of+"/accounts/"+account(first) {
 				t.Errorf("after the undo, the entry belongs to %s", back)
 			}
 
@@ -269,6 +269,7 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			// Create a key and a person.
 			b.open(of + "/keys")
 			b.fill(`input[name="name"]`, "key "+suffix)
+			b.click(`input[value="account_logs:write"]`)
 			last := func(day time.Time) {
 				get[int](b, fmt.Sprintf(`(document.querySelector('input[type="date"]').value = %q, 0)`, day.Format(time.DateOnly)))
 			}

@@ -80,6 +80,9 @@ func workingDay(t *testing.T, o *office, b *tab) {
 	of := strings.Join(strings.Split(get[string](b, `location.pathname`), "/")[:3], "/")
 	b.open(of + "/keys")
 	b.fill(`input[name="name"]`, "crm")
+	for _, scope := range atrium.ExternalScopes() {
+		b.click(fmt.Sprintf(`input[value=%q]`, scope))
+	}
 	b.submit(`button.primary`)
 	crm := sender{t, o.base, b.seen(".done code")}
 
