@@ -44,8 +44,9 @@ The target must be migrated (atrium migrate) and empty, or lack the tenant. Stop
 the source first. At the end, the command compares all tables. Until then the tenant
 cannot be used in the target.
 
-If the command is interrupted, run it again: it continues. With --verify, it only compares.
-With --discard, it only deletes what an unfinished copy of --tenant has stored.
+If the command is interrupted, run it again: it continues. Once the copy is complete, it
+compares and copies nothing, and fails if the target has changed. With --verify, it only
+compares. With --discard, it only deletes what an unfinished copy of --tenant has stored.
 
 Secrets of webhooks and receivers are copied in encrypted form, with the same keys, unless
 --to-secrets-key-file names the file with the keys of the target.
@@ -268,7 +269,7 @@ func (c *copyCommand) print(w io.Writer, r *store.CopyReport, took time.Duration
 		return
 	}
 	verb := "Copied"
-	if c.verify {
+	if c.verify || r.Already {
 		verb = "Compared"
 	}
 	if r.Skipped > 0 {
@@ -276,6 +277,9 @@ func (c *copyCommand) print(w io.Writer, r *store.CopyReport, took time.Duration
 	}
 	fmt.Fprintf(w, "%s %s with %s in %s. All tables are equal.\n", verb, tenantCount(r.Tenants), rowCount(r.Rows()),
 		took.Round(time.Millisecond))
+	if r.Already {
+		fmt.Fprintln(w, "The target had them already: the copy is complete, and nothing was copied. Compare again with --verify.")
+	}
 }
 
 func rowCount(n int64) string { return atrium.Count(n, "row", "rows") }

@@ -42,7 +42,7 @@ func tenantArg(id atrium.TenantID) any { return kernel.IDArg(id) }
 
 // Tenant copies a tenant, or continues a copy that was interrupted, and returns what it compared. It
 // returns NotFound if the source does not have the tenant, and Conflict if its copy there is not
-// complete, if the target has data of it that is not from an unfinished copy, or if a copy of
+// complete, if the target has data of it that is neither from an unfinished copy nor the same, or if a copy of
 // everything to the target is not complete. If the databases differ at the end, the report says so,
 // and the copy is not complete.
 func (c *Copier) Tenant(ctx context.Context, id atrium.TenantID) (*Report, error) {
@@ -55,7 +55,7 @@ func (c *Copier) Tenant(ctx context.Context, id atrium.TenantID) (*Report, error
 		return r, atrium.Errorf(atrium.CodeConflict, "A copy of everything to the target is not complete: continue it, or use another target.")
 	}
 	if err := c.begin(ctx, id); err != nil {
-		return r, err
+		return c.completeOr(ctx, err, c.tenantComplete(id))
 	}
 	err := c.copyTenant(ctx, id, r)
 	if err != nil || r.Different() {
@@ -85,7 +85,7 @@ func (c *Copier) begin(ctx context.Context, id atrium.TenantID) error {
 		if found, err := exists(c.To.OutsideTx(ctx), t.forTenant.last, tenantArg(id)); err != nil {
 			return err
 		} else if found {
-			return atrium.Errorf(atrium.CodeConflict, "The target has data of %s already.", id)
+			return occupiedError{atrium.Errorf(atrium.CodeConflict, "The target has data of %s already.", id)}
 		}
 	}
 	return c.mark(ctx, register.Unfinished+string(id))

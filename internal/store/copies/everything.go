@@ -18,15 +18,15 @@ const tenantsPerPage = 100
 
 // Everything copies all tenants, the keys and audit log of operators, and the settings that belong
 // to the data, or continues a copy that was interrupted. It returns Conflict if a copy to the source
-// is not complete, or if the target has data that is not from an unfinished copy of everything. If
-// the databases differ at the end, the report says so, and the copy is not complete.
+// is not complete, or if the target has data that is neither from an unfinished copy of everything nor
+// the same. If the databases differ at the end, the report says so, and the copy is not complete.
 func (c *Copier) Everything(ctx context.Context) (*Report, error) {
 	r := newReport()
 	if err := c.requireAll(ctx); err != nil {
 		return r, err
 	}
 	if err := c.beginAll(ctx); err != nil {
-		return r, err
+		return c.completeOr(ctx, err, c.everythingComplete)
 	}
 	err := eachTenant(ctx, c.From, func(id atrium.TenantID) error {
 		if done, err := c.isComplete(ctx, id); err != nil {
@@ -98,15 +98,15 @@ func (c *Copier) beginAll(ctx context.Context) error {
 	if tenants, err := c.To.TenantsAfter(ctx, "", 1); err != nil {
 		return err
 	} else if len(tenants) > 0 {
-		return atrium.Errorf(atrium.CodeConflict, "The target has the tenant %s already: "+
-			"copy everything to an empty database, or one tenant with --tenant.", tenants[0])
+		return occupiedError{atrium.Errorf(atrium.CodeConflict, "The target has the tenant %s already: "+
+			"copy everything to an empty database, or one tenant with --tenant.", tenants[0])}
 	}
 	for _, t := range operatorTables() {
 		s, args := t.statementsFor(t.operator())
 		if found, err := exists(c.To.OutsideTx(ctx), s.last, args...); err != nil {
 			return err
 		} else if found {
-			return atrium.Errorf(atrium.CodeConflict, "The target has data of operators in %s already: copy everything to an empty database.", t.Name)
+			return occupiedError{atrium.Errorf(atrium.CodeConflict, "The target has data of operators in %s already: copy everything to an empty database.", t.Name)}
 		}
 	}
 	return c.mark(ctx, register.UnfinishedAll)
@@ -204,8 +204,12 @@ func (c *Copier) CompareEverything(ctx context.Context) (*Report, error) {
 	if err := c.requireAll(ctx); err != nil {
 		return r, err
 	}
+	return r, c.compareEverything(ctx, r)
+}
+
+func (c *Copier) compareEverything(ctx context.Context, r *Report) error {
 	if err := eachTenant(ctx, c.From, func(id atrium.TenantID) error { return c.compareTenant(ctx, id, r) }); err != nil {
-		return r, err
+		return err
 	}
 	if err := eachTenant(ctx, c.To, func(id atrium.TenantID) error {
 		if found, err := exists(c.From.OutsideTx(ctx), hasTenantToCopy, tenantArg(id)); err != nil || found {
@@ -213,9 +217,9 @@ func (c *Copier) CompareEverything(ctx context.Context) (*Report, error) {
 		}
 		return c.addMissing(ctx, id, r)
 	}); err != nil {
-		return r, err
+		return err
 	}
-	return r, c.compareOperators(ctx, r)
+	return c.compareOperators(ctx, r)
 }
 
 // addMissing adds a tenant of the target that the source does not have, or is deleting, to the

@@ -25,6 +25,7 @@ var databaseCopies = []guarantee{
 	{"a copy after random operations is equal, row by row", copyAfterOperations},
 	{"copies leave out a tenant that is being deleted", copyWithoutDeleted},
 	{"a copy of everything has all tenants, and the keys, audit log and secret of operators, also if it is interrupted again and again", copyEverything},
+	{"a copy that is complete already is recognized, if the target has the same data and is another database", copyAgain},
 	{"an incomplete tenant cannot be used", copyHidesIncomplete},
 	{"a copy that continues leaves what jobs of the target have done", copyAfterJobs},
 	{"a tenant whose deletion begins during a copy does not work in the target", copyOfDeletedTenant},
@@ -131,6 +132,43 @@ func copyHasAll(t *testing.T, e *env) {
 	if rows := chain.auditRows(t, atrium.AuditFilter{Subject: string(e.tenant)}, 10); len(rows) != 1 || rows[0].Action != "tenant.copy" {
 		t.Errorf("operators have the audit records %+v", rows)
 	}
+}
+
+// wantAlreadyCopied fails the test unless the copy to a target is recognized as complete, changes nothing, and is refused
+// once the target has other data, or is the source.
+func (e *env) wantAlreadyCopied(t *testing.T, to *env, o store.CopyOptions, tenants int64) {
+	t.Helper()
+	chain := to.as(atrium.OperatorChain)
+	before, operators := to.dump(t), chain.dump(t)
+	report, err := e.CopyTo(t.Context(), to.Store, o)
+	if err != nil || report.Different() || !report.Already || report.Tenants != tenants || report.Rows() == 0 {
+		t.Fatalf("copied again: %+v, %v", report, err)
+	}
+	if text := before.difference(to.dump(t)) + operators.difference(chain.dump(t)); text != "" {
+		t.Errorf("the target has changed:\n%s", text)
+	}
+	if err := to.db.Query(t.Context(), "SELECT name FROM settings WHERE name = $1", engine.Args{"probe"}, func(engine.Row) error {
+		return errors.New("there is a row")
+	}); err != nil {
+		t.Errorf("the setting stays: %v", err)
+	}
+	for _, s := range []*store.Store{e.Store, store.New(e.db, e.clock.now)} {
+		_, err := e.CopyTo(t.Context(), s, o)
+		wantCode(t, err, atrium.CodeConflict)
+	}
+	to.record(t, byDomain("later.example"))
+	report, err = e.CopyTo(t.Context(), to.Store, o)
+	wantCode(t, err, atrium.CodeConflict)
+	if err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("copied over other data: %+v, %v", report, err)
+	}
+}
+
+func copyAgain(t *testing.T, e *env) {
+	e.fill(t)
+	to := e.sharedTarget()
+	e.copyTo(t, to)
+	e.wantAlreadyCopied(t, to, store.CopyOptions{Tenant: e.tenant}, 1)
 }
 
 func copyOfKeyIdentified(t *testing.T, e *env) {

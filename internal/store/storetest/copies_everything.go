@@ -72,8 +72,7 @@ func copyEverything(t *testing.T, e *env) {
 	}); err != nil || keys != 1 {
 		t.Errorf("operators have %d keys, %v", keys, err)
 	}
-	_, err = from.CopyTo(t.Context(), to.Store, store.CopyOptions{})
-	wantCode(t, err, atrium.CodeConflict) // it is complete
+	from.wantAlreadyCopied(t, to, store.CopyOptions{}, 2)
 	from.copyInterrupted(t)
 }
 
