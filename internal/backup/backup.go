@@ -194,7 +194,8 @@ func Verify(ctx context.Context, path string, withManifest bool, o Options) (Rep
 // Restore verifies a backup as Verify does and copies it to a new database at path, which appears
 // only after the verification. The only difference from the backup is that its feeds continue with
 // new positions (atrium.RestoredPosition). A broken audit log is reported but does not prevent the restore. If
-// a database, or one of its files, exists at path, Restore returns an error and changes nothing.
+// a database, or one of its files, exists at path, Restore returns an error and changes nothing. It first removes the
+// partial files of path that killed restores have left.
 func Restore(ctx context.Context, from, path string, withManifest bool, o Options) (Report, error) {
 	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
 		if err := checkNotExist(path + end); err != nil {
@@ -210,11 +211,12 @@ func Restore(ctx context.Context, from, path string, withManifest bool, o Option
 		return report, err
 	}
 	defer func() { _ = source.Close() }()
+	info, err := source.Stat()
+	if err != nil {
+		return report, err
+	}
+	removeAbandoned(path, info)
 	err = place(path, func(file *os.File) error {
-		info, err := source.Stat()
-		if err != nil {
-			return err
-		}
 		sum, bytes, err := o.write(ctx, file, func(w io.Writer, begin func(int64)) error {
 			begin(info.Size())
 			_, err := io.Copy(w, source)
@@ -431,7 +433,7 @@ func digest(ctx context.Context, file *os.File, o Options) (sum string, bytes in
 }
 
 // partialSuffix is the suffix of an incomplete file. A killed process may leave one behind; it can
-// be deleted.
+// be deleted. While a process has one, it shares a lock on the directory.
 const partialSuffix = ".partial"
 
 // place creates the file at path: write fills a temporary file, check verifies it after it is
@@ -440,6 +442,11 @@ func place(
 	path string, write func(*os.File) error, check func(partial string) error, name func(from, to string) error,
 ) (err error) {
 	dir := filepath.Dir(path)
+	unlock, err := shareDir(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	file, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*"+partialSuffix) // with mode 0600
 	if err != nil {
 		return err

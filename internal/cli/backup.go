@@ -41,7 +41,9 @@ named. It keeps those of the last 24 hours, and the newest of each day (UTC) for
 time, which ends with the newest backup: while backups fail, no day loses its last one.
 
 A backup or restore that is killed can leave hidden files with .partial in their names.
-You can delete them. For PostgreSQL, use PostgreSQL's own tools.`,
+You can delete them. With --keep, those of backups are deleted after a day. The next
+restore to the same database deletes those of restores. For PostgreSQL, use PostgreSQL's
+own tools.`,
 		Example: `  atrium backup /var/backups/atrium.db --database sqlite:/var/lib/atrium/atrium.db
   atrium backup /var/backups/ --rate 20MiB
   atrium backup /var/backups/ --keep 14d`,

@@ -1,0 +1,26 @@
+//go:build linux || darwin
+
+package backup
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// lock locks a file until it is closed or the process ends: alone, or together with others. It does not wait.
+func lock(file *os.File, alone bool) error {
+	how := syscall.LOCK_SH
+	if alone {
+		how = syscall.LOCK_EX
+	}
+	for {
+		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
+		switch {
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return errLocked
+		case !errors.Is(err, syscall.EINTR):
+			return err
+		}
+	}
+}
