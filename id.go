@@ -112,6 +112,12 @@ func NewID[T Identifier]() T {
 	return T(string(appendBase32(append(make([]byte, 0, len(zero.Prefix())+SuffixLen), zero.Prefix()...), id)))
 }
 
+// DerivedID returns the identifier whose suffix has the first 16 bytes of a hash.
+func DerivedID[T Identifier](hash []byte) T {
+	var zero T
+	return T(string(appendBase32([]byte(zero.Prefix()), [16]byte(hash[:16]))))
+}
+
 // FirstID returns an identifier that sorts before all that NewID returns from a time on, and after those
 // that it has returned before. Times before 1970 count as 1970.
 func FirstID[T Identifier](at time.Time) T {

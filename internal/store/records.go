@@ -20,8 +20,19 @@ type (
 	Import = records.Import
 	// Imported is how many records were new; see records.Imported.
 	Imported = records.Imported
+	// Recognition is how a prospect is recognized; see records.Recognition.
+	Recognition = records.Recognition
+	// Recognizer derives identifiers of prospects; see records.Recognizer.
+	Recognizer = records.Recognizer
 	// ImportError says which record cannot be stored; see records.ImportError.
 	ImportError = records.ImportError
+)
+
+// The ways to recognize a prospect; see records.Recognition.
+const (
+	ByIdentifier = records.ByIdentifier
+	ByEmail      = records.ByEmail
+	ByValues     = records.ByValues
 )
 
 // ErrChunkTooLarge says that a chunk must be split before it is imported; see records.

@@ -133,7 +133,7 @@ func fillOneAccount(t *testing.T, db engine.DB) (small *regexp.Regexp) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return regexp.MustCompile(`\b(tenants|api_keys|schedules|erasures|long_domains|search_terms|moves|moved_entries|brands|pages|audiences|versions|audit_heads|requests|settings|tombstones|tombstone_secrets|retention|summary_templates|users|group_mappings|sessions|login_links|erasure_jobs|pending_erasures|tenant_deletions|refused_requests|reads|event_feeds|event_outbox|event_log|webhooks|webhook_due|webhook_secrets|webhook_hours|webhook_replays|deliveries|delivery_attempts|receivers|receiver_tenants|receiver_secrets|quarantine|quarantine_totals)\b`)
+	return regexp.MustCompile(`\b(tenants|api_keys|schedules|erasures|long_domains|search_terms|moves|moved_entries|brands|pages|audiences|versions|audit_heads|requests|settings|tombstones|tombstone_secrets|prospect_secrets|retention|summary_templates|users|group_mappings|sessions|login_links|erasure_jobs|pending_erasures|tenant_deletions|refused_requests|reads|event_feeds|event_outbox|event_log|webhooks|webhook_due|webhook_secrets|webhook_hours|webhook_replays|deliveries|delivery_attempts|receivers|receiver_tenants|receiver_secrets|quarantine|quarantine_totals)\b`)
 }
 
 // A planLine is a node of a plan with the condition of its index.

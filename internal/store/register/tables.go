@@ -165,6 +165,10 @@ var tables = []*Table{
 		Name: "tombstone_secrets", Kind: Distributed, Rows: untouched,
 		Columns: slices.Concat(tenant, columns(Exported, Copied, Import, "secrets bytea")),
 	},
+	{ // the first import of prospects that are recognized by their values adds the row; no export may contain it
+		Name: "prospect_secrets", Kind: Distributed, Rows: untouched,
+		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "secret bytea")),
+	},
 	{ // what remains of erased entries
 		Name: "tombstones", Kind: Distributed, Key: []string{"entry_id"},
 		Rows:   Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Added, Retention: Replaced},

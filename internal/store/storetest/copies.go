@@ -21,6 +21,7 @@ var databaseCopies = []guarantee{
 	{"a copy of a tenant has all of its rows and no others, and they compare as equal", copyHasAll},
 	{"a copied tenant works: keys, replays, undo, the audit log and schedules", copyWorks},
 	{"a copied tenant replays entries that their keys identify, also erased ones", copyOfKeyIdentified},
+	{"a copied tenant recognizes the prospects of an import", copyOfRecognition},
 	{"a copied tenant has the same events, and continues with the next position", copyOfEvents},
 	{"a copy after random operations is equal, row by row", copyAfterOperations},
 	{"copies leave out a tenant that is being deleted", copyWithoutDeleted},
@@ -181,6 +182,16 @@ func copyOfKeyIdentified(t *testing.T, e *env) {
 	to.wantErasedByKeyReplays(t, erased, "in:erased")
 	replayed := receipts(t, to.append(t, to.keyDraft(byDomain("a.example"), "in:stored", payload(`{"attempt":2}`))))[0]
 	wantReplay(t, replayed, stored)
+}
+
+func copyOfRecognition(t *testing.T, e *env) {
+	p := atrium.Prospect{Email: pointer("a@b.example")}
+	id := e.recognize(t, store.ByEmail, p)
+	to := e.sharedTarget()
+	e.copyTo(t, to)
+	if copied := to.recognize(t, store.ByEmail, p); copied != id {
+		t.Errorf("the copy recognizes a prospect as %s, the source as %s", copied, id)
+	}
 }
 
 func copyWorks(t *testing.T, e *env) {
