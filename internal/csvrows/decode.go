@@ -3,8 +3,6 @@ package csvrows
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"io"
@@ -234,7 +232,7 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 		if len(l.texts[name]) == 0 {
 			l.Nameless++
 		}
-		out = append(out, `,"prospectId":"`+l.prospectID()+`"`...)
+		out = append(out, `,"recognizedBy":"`+l.recognizedBy()+`"`...)
 	}
 	out = append(out, "}\n"...)
 	l.buffer, l.rest = out, out
@@ -242,7 +240,7 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 	return nil
 }
 
-// memberName is the member that parts are joined into. memberAccount is a link, so it does not make another prospect.
+// memberName is the member that parts are joined into.
 const (
 	memberAccount   = "accountDomain"
 	memberEmail     = "email"
@@ -277,25 +275,15 @@ func (l *Lines) joinParts(name int) bool {
 	return true
 }
 
-// prospectID returns the identifier of a row that is a prospect, by which it is recognized when it is imported
-// again: that of its e-mail address, or of all its values if it has none.
-func (l *Lines) prospectID() string {
-	hash := sha256.New()
+// recognizedBy returns how a row that is a prospect is recognized when it is imported again: by its e-mail address, or by all
+// its values if it has none. The server derives its identifier from them, because that needs a secret.
+func (l *Lines) recognizedBy() string {
 	i := slices.IndexFunc(l.kind.Fields, func(f Field) bool { return f.Member == memberEmail })
-	if email := l.texts[i]; len(email) > 0 {
-		fmt.Fprintf(hash, "email %s", bytes.ToLower(email))
-	} else {
-		for i, f := range l.kind.Fields {
-			if f.partOf == "" && f.Member != memberAccount {
-				fmt.Fprintf(hash, "%d %s", len(l.texts[i]), l.texts[i])
-			}
-		}
+	if len(l.texts[i]) > 0 {
+		return "email"
 	}
-	return "prospect_" + identifiers.EncodeToString(hash.Sum(nil))[:26]
+	return "values"
 }
-
-// identifiers is the encoding of identifiers.
-var identifiers = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
 // IsDomain reports whether a text may be the domain of an organization: it has a dot (RFC 3490 section 3.1 has the other
 // forms of it) and no space. An account may have any text as its domain, but in a table or a form that is a name in the

@@ -14,11 +14,29 @@ func (im *importer) flush(ctx context.Context) error {
 	if err := im.decode(ctx); err != nil || len(im.chunk) == 0 {
 		return err
 	}
+	if err := im.recognize(); err != nil {
+		return err
+	}
 	err := im.storeParts(ctx)
 	clear(im.chunk) // releases the memory of the lines
 	im.chunk, im.lines, im.bytes = im.chunk[:0], im.lines[:0], 0
 	im.free()
 	return err
+}
+
+// recognize sets the identifiers of prospects in the chunk that are recognized by their values.
+func (im *importer) recognize() error {
+	for _, item := range im.chunk {
+		if item.Recognition == store.ByIdentifier {
+			continue
+		}
+		recognizer, err := im.recognizer()
+		if err != nil {
+			return &StopError{im.lines[0], false, err}
+		}
+		recognizer.Recognize(item)
+	}
+	return nil
 }
 
 // storeParts stores the chunk in parts of at most partRows rows or one record.

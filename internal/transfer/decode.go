@@ -94,12 +94,29 @@ func (d *decoder) prospect() {
 	text := func(name string) *string { return d.optionalText(name, atrium.MaxProspectText) }
 	p.Name, p.Email, p.Domain = text("name"), text("email"), text("domain")
 	p.Slug, p.PhoneNumber, p.LinkedinProfileURL = text("slug"), text("phoneNumber"), text("linkedinProfileUrl")
+	d.recognition(p)
 	p.AccountIDs = d.accountIDs()
 	if domain, _ := d.Text("accountDomain", strictjson.Nullable, atrium.CheckDomain); domain != "" {
 		d.item.AccountDomain, d.item.LegacyAccountDomain = canonical.DomainForms(domain)
 	}
 	d.dates(&p.CreatedAt, &p.UpdatedAt)
 	d.item.Record = p
+}
+
+// recognition decodes how a prospect is recognized if not by its identifier.
+func (d *decoder) recognition(p *atrium.LinkedProspect) {
+	by, _ := d.Text("recognizedBy", strictjson.Nullable, func(s string) string {
+		switch r := store.Recognition(s); {
+		case r != store.ByEmail && r != store.ByValues:
+			return "must be one of email, values"
+		case d.Has("prospectId"):
+			return "must not be present with prospectId"
+		case r == store.ByEmail && (p.Email == nil || *p.Email == ""):
+			return "must not be email without an email"
+		}
+		return ""
+	})
+	d.item.Recognition = store.Recognition(by)
 }
 
 // accountIDs decodes the set of accounts of a prospect.

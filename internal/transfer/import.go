@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"atrium"
 	"atrium/internal/store"
@@ -122,6 +123,14 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		defer release()
 		return s.Import(ctx, change, chunk)
 	}
+	recognizer := func() (*store.Recognizer, error) {
+		release, err := acquire(ctx, o.Limits.AcquireCommit)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return s.Recognizer(ctx, change)
+	}
 	if o.Check {
 		trial, err := s.NewTrial(ctx, tenant, func(ctx context.Context) (func(), error) {
 			return acquire(ctx, o.Limits.Acquire)
@@ -131,6 +140,7 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		}
 		defer trial.Close()
 		target = func(chunk []store.Import) (store.Imported, error) { return trial.Import(ctx, chunk) }
+		recognizer = func() (*store.Recognizer, error) { return trial.Recognizer(ctx) }
 	}
 	compare := func(chunk []store.Import) ([]int, error) {
 		release, err := acquire(ctx, o.Limits.Acquire)
@@ -141,7 +151,7 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		return s.Unstored(ctx, tenant, chunk)
 	}
 	im := &importer{
-		compare: compare, target: target, limits: o.Limits,
+		compare: compare, target: target, recognizer: sync.OnceValues(recognizer), limits: o.Limits,
 		maxLine: min(cmp.Or(o.MaxLine, maxLine), maxLine), maxPage: o.MaxPage, from: max(o.FromLine, 1),
 		allFaults: o.Check && o.AllFaults, skipExisting: o.SkipExisting,
 	}
@@ -162,6 +172,9 @@ type importer struct {
 	compare func([]store.Import) (unstored []int, err error)
 	target  func([]store.Import) (store.Imported, error)
 	limits  Limits
+
+	recognizer func() (*store.Recognizer, error) // of the tenant; only imports that need it store a secret
+
 	maxLine int
 	maxPage bool
 	from    int

@@ -153,6 +153,9 @@ func TestPersonsOfATableAreLinkedToTheirAccounts(t *testing.T) {
 		if a := s.upload(of+"/import", fields, good, cookie); !strings.Contains(a.body, "2 records added") || !strings.Contains(a.body, "Of the new prospects, 1 is linked to an account, and 1 is not.") {
 			t.Errorf("the import: %s", a.body)
 		}
+		if a := s.upload(of+"/import?check=true", fields, good, cookie); !strings.Contains(a.body, "0 records would be added, 2 exist already.") {
+			t.Errorf("the check again: %s", a.body)
+		}
 		if a := s.upload(of+"/import", fields, good, cookie); !strings.Contains(a.body, "0 records added, 2 exist already.") || strings.Contains(a.body, "Of the new prospects") || !strings.Contains(a.body, "get no new links") {
 			t.Errorf("the import again: %s", a.body)
 		}
