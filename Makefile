@@ -83,19 +83,15 @@ lint: lint-prepare ## Lint the code, its formatting and the OpenAPI documents
 	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_NOTIFICATIONS=true \
 		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml api/manage.yaml api/content.yaml api/receive.yaml api/events.yaml
 
-.PHONY: verify
+# The modules of this repository. What they need is downloaded side by side, which takes most of the time on a new machine.
+MODULES := . bench bench/pocketbase tools/supply tools/packages tools/release tools/chart tools/tofu terraform
+.PHONY: verify $(MODULES:%=tidy/%)
 verify: ## Check that go.mod is tidy, that modules match go.sum, and that the static binary builds
+	$(MAKE) --no-print-directory -j 4 --output-sync=target $(MODULES:%=tidy/%) build
 	$(GO) mod verify
-	$(GO) mod tidy -diff
-	cd bench && $(GO) mod tidy -diff
-	cd bench/pocketbase && $(GO) mod tidy -diff
-	cd tools/supply && $(GO) mod tidy -diff
-	cd tools/packages && $(GO) mod tidy -diff
-	cd tools/release && $(GO) mod tidy -diff
-	cd tools/chart && $(GO) mod tidy -diff
-	cd tools/tofu && $(GO) mod tidy -diff
-	cd terraform && $(GO) mod tidy -diff
-	$(MAKE) --no-print-directory build
+
+$(MODULES:%=tidy/%): tidy/%:
+	cd $* && $(GO) mod tidy -diff
 
 .PHONY: supply
 supply: ## Check the licenses and known vulnerabilities of the modules in the binary

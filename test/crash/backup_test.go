@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,12 +78,12 @@ func TestKilledBackupOrRestoreDoesNotLookComplete(t *testing.T) {
 	kill := func(made string, args ...string) {
 		t.Helper()
 		for round := range 3 {
-			c := command(t, append(args, "--rate", "512KiB")...)
 			left := filepath.Join(dir, "."+filepath.Base(made)+".*.partial")
 			known, _ := filepath.Glob(left)
-			waitUntil(t, "the copy has begun", startLimit, func() bool {
+			c := command(t, append(args, "--rate", "512KiB")...)
+			waitUntil(t, "the copy has begun", startLimit, func() bool { // a restore deletes what the one before has left
 				partial, _ := filepath.Glob(left)
-				return len(partial) > len(known)
+				return slices.ContainsFunc(partial, func(file string) bool { return !slices.Contains(known, file) })
 			})
 			time.Sleep(time.Duration(rng.IntN(int(200 * time.Millisecond))))
 			c.kill()
