@@ -107,7 +107,7 @@ func (r *request) showRefusal(page []byte) ([]byte, error) {
 	for _, form := range forms {
 		openAround(form)
 		if r.refill && len(visible(form)) > 0 { // a button alone is based on what the page shows now
-			if differ := fill(form, r.http.PostForm, r.refused == errChanged); len(differ) > 0 {
+			if differ := fill(form, r.http.PostForm, errors.Is(r.refused, errChanged)); len(differ) > 0 {
 				alert.AppendChild(linksTo(differ))
 			}
 		}

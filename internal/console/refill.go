@@ -93,10 +93,10 @@ func shownIn(n *html.Node) (shown string) {
 	case n.DataAtom == atom.Input:
 		return attribute(n, "value")
 	case n.DataAtom == atom.Textarea:
-		for text := range n.ChildNodes() {
-			shown += text.Data
+		if n.FirstChild == nil {
+			return ""
 		}
-		return shown
+		return n.FirstChild.Data // the parser makes one text of its content
 	}
 	for option := range n.Descendants() {
 		if option.DataAtom == atom.Option && (shown == "" || hasAttribute(option, "selected")) {

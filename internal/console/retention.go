@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -93,7 +94,7 @@ func (c *Console) changeRetention(r *request) error {
 	if err := r.refuse(ofRows(p.Rows, err)); err != nil {
 		return err
 	}
-	if p.Changed = r.refused == errChanged; p.Changed {
+	if p.Changed = errors.Is(r.refused, errChanged); p.Changed {
 		var current retention
 		if p.Tag, err = r.get(&current, "/retention", nil); err != nil {
 			return err
