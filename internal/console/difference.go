@@ -69,7 +69,7 @@ const (
 	maxDiffBytes  = 256 << 10
 	maxElements   = 100     // of a list that are aligned
 	maxWords      = 1000    // of a text that are aligned
-	maxCells      = 2 << 20 // of all tables that align them: 40 ms
+	maxCells      = 2 << 20 // of all tables that align them: about 40 ms
 	maxDiffedText = 8 << 10 // bytes of a text whose words are compared; a longer one is marked as a whole
 )
 
