@@ -20,8 +20,9 @@ const (
 	// maxIdle is for the time after a response, such as session tickets and the end of the connection.
 	maxIdle = 4 << 10
 
-	// maxKeyUpdates is how many updates of our keys the endpoint may demand in a response, and afterwards. Each answer takes
-	// 30 µs of a processor, and is a record of keyUpdateBytes: a header, 5 bytes, their type and a tag.
+	// maxKeyUpdates is how many updates of our keys the endpoint may demand in a handshake, and with each response. crypto/tls
+	// writes each answer at once, as a record of keyUpdateBytes: a header, 5 bytes, their type and a tag. That takes about 30 µs of
+	// a processor.
 	maxKeyUpdates  = 8
 	keyUpdateBytes = 5 + 5 + 1 + 16
 
@@ -72,8 +73,8 @@ func (m *meter) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// Write writes what is not one answer too many to demands for an update of keys (RFC 8446 section 4.6.3). No request has a part of
-// that size.
+// Write closes the connection instead of answering too many demands for an update of keys (RFC 8446 section 4.6.3). No request
+// has a part of their size.
 func (m *meter) Write(b []byte) (int, error) {
 	if len(b) == keyUpdateBytes {
 		m.mu.Lock()
