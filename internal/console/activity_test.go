@@ -9,7 +9,7 @@ func TestSentencesNameAccountsAndReceivers(t *testing.T) {
 	const a, b, receiver = "account_01kzdemo00000000000000000a", "account_01kzdemo00000000000000000b", "receiver_01kzdemo00000000000000000a"
 	for sentence, want := range map[string][]phrase{
 		"No account.":                   {{Text: "No account."}},
-		receiver + " made it.":         {{}, {Receiver: receiver}, {Text: " made it."}},
+		receiver + " made it.":          {{}, {Receiver: receiver}, {Text: " made it."}},
 		"It chose " + a + ".":           {{Text: "It chose "}, {Account: a}, {Text: "."}},
 		a + b + " " + a + ", then " + b: {{Text: a + b + " "}, {Account: a}, {Text: ", then "}, {Account: b}, {Text: ""}},
 	} {
