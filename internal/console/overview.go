@@ -85,9 +85,9 @@ func (f frame) NewestAccounts(accounts []account) template.HTML {
 	path := f.Path("accounts") + "/"
 	for i := range accounts {
 		a := &accounts[i]
-		m.text(`<li><a href="`, path+string(a.AccountID))
+		m.text(`<li class="pair"><a href="`, path+string(a.AccountID))
 		m.text(`">`, atrium.Shorten(60, a.Title()))
-		m.html(`</a><br><small class="quiet">`, showTime(a.CreatedAt))
+		m.html(`</a> <small class="quiet">`, showTime(a.CreatedAt))
 		m.add(`</small></li>`)
 	}
 	return m.HTML()

@@ -85,7 +85,7 @@ func TestTimesAreShort(t *testing.T) {
 		t.Errorf("the end of the page says %q", zone)
 	}
 	const ofDay = `(days => { const at = new Date(); at.setDate(at.getDate() - days); at.setHours(9, 5); return shortTime(at) })(%d)`
-	for days, want := range map[int]string{0: "9:05 AM", 1: "yesterday 9:05 AM"} {
+	for days, want := range map[int]string{0: "today 9:05 AM", 1: "yesterday 9:05 AM"} {
 		if got := get[string](b, fmt.Sprintf(ofDay, days)); strings.ReplaceAll(got, "\u202f", " ") != want {
 			t.Errorf("%d days ago is shown as %q", days, got)
 		}

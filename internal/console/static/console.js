@@ -13,15 +13,16 @@ const forms = {
   day: { month: 'short', day: 'numeric', timeZone: 'UTC' }
 }
 const exact = { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', timeZoneName: 'short' }
-const yesterday = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' }).format(-1, 'day')
+const dayNames = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' })
 
-// A time is as short as it can be: the clock of today and yesterday, and the year of other years only.
+// A time is as short as it can be: "today" and "yesterday" instead of dates, and the year of other years only.
 function shortTime (at) {
   const now = new Date()
   const clock = at.toLocaleTimeString(locale, forms.clock)
-  if (sameDay(at, now)) return clock
-  now.setDate(now.getDate() - 1)
-  if (sameDay(at, now)) return `${yesterday} ${clock}`
+  for (const days of [0, -1]) {
+    if (sameDay(at, now)) return `${dayNames.format(days, 'day')} ${clock}`
+    now.setDate(now.getDate() - 1)
+  }
   const year = at.getFullYear() === new Date().getFullYear() ? undefined : 'numeric'
   return at.toLocaleString(locale, { year, month: 'short', day: 'numeric', ...forms.clock })
 }
