@@ -131,15 +131,6 @@ type receiverFrame struct {
 // ReceiverForm returns the frame with a form.
 func (f frame) ReceiverForm(fields receiverForm) receiverFrame { return receiverFrame{f, fields} }
 
-// A trialFrame is a frame with the result of a trial.
-type trialFrame struct {
-	frame
-	Fields *trial
-}
-
-// Trial returns the frame with a result.
-func (f frame) Trial(t *trial) trialFrame { return trialFrame{f, t} }
-
 type receiversPage struct {
 	Receivers list[receiver]
 	Form      receiverForm
@@ -233,54 +224,6 @@ type receiverPage struct {
 	Mapped     *mappedAgain
 }
 
-// A quarantined is a delivery in quarantine as lists of the API show it.
-type quarantined struct {
-	QuarantinedID atrium.QuarantinedID `json:"quarantinedId"`
-	ReceivedAt    string               `json:"receivedAt"`
-	Fault         string               `json:"fault"`
-	BodyBytes     int64                `json:"bodyBytes"`
-}
-
-// mappedAgain is what became of deliveries in quarantine.
-type mappedAgain struct {
-	Mapped      int64 `json:"mapped"`
-	AccountLogs int64 `json:"accountLogs"`
-	Replayed    int64 `json:"replayed"`
-	Filtered    int64 `json:"filtered"`
-	Failed      int64 `json:"failed"`
-	Left        int64 `json:"left"`
-}
-
-// A trialSample is a request that a user tries.
-type trialSample struct {
-	Headers, Body string
-	Path          string // of the form
-}
-
-// A trial is what would become of a request.
-type trial struct {
-	Verified *bool         `json:"verified"`
-	Reason   string        `json:"reason"`
-	Fault    string        `json:"fault"`
-	Elements int64         `json:"elements"`
-	Results  []trialResult `json:"results"`
-}
-
-type trialResult struct {
-	Filtered       bool             `json:"filtered"`
-	Type           string           `json:"type"`
-	AccountID      atrium.AccountID `json:"accountId"`
-	Name           string           `json:"name"`
-	OccurredAt     string           `json:"occurredAt"`
-	IdempotencyKey string           `json:"idempotencyKey"`
-	Account        *struct {
-		AccountID atrium.AccountID `json:"accountId"`
-		Domain    string           `json:"domain"`
-		New       bool             `json:"new"`
-	} `json:"account"`
-	Fault string `json:"fault"`
-}
-
 func (c *Console) showReceiver(r *request) error { return r.showOneReceiver(&receiverPage{}) }
 
 func (r *request) showOneReceiver(p *receiverPage) error {
@@ -304,52 +247,6 @@ func (r *request) showOneReceiver(p *receiverPage) error {
 		return err
 	}
 	return r.show("receiver", "receivers", p.Receiver.Name, p)
-}
-
-// tryReceiver shows what would become of a request. It stores nothing.
-func (c *Console) tryReceiver(r *request) error {
-	if r.form("sample") != "" {
-		return r.trySample()
-	}
-	headers, err := parseHeaders(r.form("headers"))
-	if err != nil {
-		return err
-	}
-	p := receiverPage{Sample: trialSample{Headers: r.form("headers"), Body: r.form("body")}}
-	if p.Trial, err = r.try(map[string]any{"request": map[string]any{"headers": headers, "body": p.Sample.Body}}); err != nil {
-		return err
-	}
-	return r.showOneReceiver(&p)
-}
-
-// trySample is tryReceiver for a sample of the provider. It fills the form with the sample.
-func (r *request) trySample() (err error) {
-	var p receiverPage
-	if _, err := r.get(&p.Receiver, r.receiverPath(), nil); err != nil {
-		return err
-	}
-	if p.Trial, err = r.try(map[string]any{"sample": true}); err != nil {
-		return err
-	}
-	headers, body := p.Receiver.From().Sample()
-	for _, h := range headers {
-		p.Sample.Headers += h.Name + ": " + h.Value + "\n"
-	}
-	p.Sample.Body = string(body)
-	return r.showOneReceiver(&p)
-}
-
-// try returns what would become of a request, a sample or a delivery in quarantine.
-func (r *request) try(body map[string]any) (*trial, error) {
-	a, err := r.call(call{method: http.MethodPost, path: r.receiverPath() + "/try", body: body})
-	if err != nil {
-		return nil, err
-	}
-	var t trial
-	if err := json.Unmarshal(a.body, &t); err != nil {
-		return nil, fmt.Errorf("decode a trial: %w", err)
-	}
-	return &t, nil
 }
 
 func (c *Console) editReceiver(r *request) error {
@@ -400,80 +297,6 @@ func (c *Console) changeReceiver(r *request) error {
 		return err
 	}
 	return r.redirect(own, "receiver"+action)
-}
-
-// mapAgain maps deliveries in quarantine again, and shows what became of them.
-func (r *request) mapAgain(path string) error {
-	a, err := r.once(call{method: http.MethodPost, path: path, body: map[string]any{}})
-	if err != nil {
-		return err
-	}
-	p := receiverPage{Mapped: &mappedAgain{}}
-	if err := json.Unmarshal(a.body, p.Mapped); err != nil {
-		return fmt.Errorf("decode what became of deliveries: %w", err)
-	}
-	return r.showOneReceiver(&p)
-}
-
-type quarantinedPage struct {
-	Receiver receiver
-	Delivery struct {
-		quarantined
-		Headers []struct {
-			Name  string `json:"name"`
-			Value string `json:"value"`
-		} `json:"headers"`
-		Query string `json:"query"`
-		Body  string `json:"body"`
-	}
-	Trial  *trial
-	Tree   node
-	IsTree bool
-}
-
-// quarantinedPath returns the path of a delivery in quarantine in the API, which the URL names.
-func (r *request) quarantinedPath() string {
-	return r.receiverPath() + "/quarantine/" + url.PathEscape(r.http.PathValue("quarantined_id"))
-}
-
-// showQuarantined shows a delivery in quarantine, and what would become of it now.
-func (c *Console) showQuarantined(r *request) error {
-	if err := r.require(atrium.ScopeManageReceivers); err != nil {
-		return err
-	}
-	var p quarantinedPage
-	if _, err := r.get(&p.Receiver, r.receiverPath(), nil); err != nil {
-		return err
-	}
-	if _, err := r.get(&p.Delivery, r.quarantinedPath(), nil); err != nil {
-		return err
-	}
-	var err error
-	if p.Trial, err = r.try(map[string]any{"quarantinedId": p.Delivery.QuarantinedID}); err != nil {
-		return err
-	}
-	if p.Delivery.Body != "" {
-		err := r.heavily(func() (err error) {
-			p.Tree, err = parseNode([]byte(p.Delivery.Body))
-			return err
-		})
-		p.IsTree = err == nil
-	}
-	return r.show("quarantined", "receivers", "Delivery in quarantine", p)
-}
-
-func (c *Console) changeQuarantined(r *request) error {
-	own := r.path("receivers", r.http.PathValue("receiver_id"))
-	switch r.http.PathValue("action") {
-	case "map":
-		return r.mapAgain(r.quarantinedPath() + "/map_again")
-	case "discard":
-		if _, err := r.call(call{method: http.MethodDelete, path: r.quarantinedPath()}); err != nil {
-			return err
-		}
-		return r.redirect(own, "discarded")
-	}
-	return atrium.NotFound()
 }
 
 // receiverPages returns the pages about receivers by pattern.
