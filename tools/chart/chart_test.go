@@ -22,6 +22,7 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 )
 
@@ -413,6 +414,19 @@ func TestSelectorsFindTheirPods(t *testing.T) {
 				t.Errorf("%s selects %s=%s, and pods have %q", what, name, value, labels[name])
 			}
 		}
+	}
+}
+
+func TestAnImageIsNamedByItsDigestToo(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0f", 32)
+	tag := "1" + strings.Repeat("1.", 40) + "1"
+	d := mustRender(t, fmt.Sprintf("{backup: {enabled: true}, image: {repository: r.example/atrium, tag: %q, digest: %q}}", tag, digest)).deployments[0]
+	if want := "r.example/atrium:" + tag + "@" + digest; d.Spec.Template.Spec.Containers[0].Image != want {
+		t.Errorf("the image is %s, want %s", d.Spec.Template.Spec.Containers[0].Image, want)
+	}
+	// A label may be shorter than a tag.
+	for _, fault := range validation.IsValidLabelValue(d.Labels["app.kubernetes.io/version"]) {
+		t.Errorf("the version %q: %s", d.Labels["app.kubernetes.io/version"], fault)
 	}
 }
 

@@ -162,6 +162,7 @@ func TestTheSchemaRefusesTextsOfAWrongForm(t *testing.T) {
 		"backup.schedule":       {[]string{"30 2 * * *", "@daily", "*/5 0-6,12 * JAN mon-fri"}, []string{"30 2 * *", "0 0 * * *\n", "0 0 * * \"", "{{ a b c }}"}},
 		"image.repository":      {[]string{"atrium", "registry.example:5000/a/b_c", "[::1]:5000/a"}, []string{"", "a b", "a\n", `a"`}},
 		"image.tag":             {[]string{"1.2.3", "v1_a-b", ""}, []string{"a b", "a:b", ".a", "a\n"}},
+		"image.digest":          {[]string{"sha256:" + strings.Repeat("0f", 32), ""}, []string{"0f", "sha256:0f", "sha256:" + strings.Repeat("0F", 32), "sha256:" + strings.Repeat("0f", 32) + "\n"}},
 		"nameOverride":          {[]string{"a", "a-b", ""}, []string{"a b", "a: b", "a\n", "-a"}},
 		"fullnameOverride":      {[]string{"a", "a-b", long, ""}, []string{"a b", "A", "a.b", "a\n", "a-"}},
 	} {
