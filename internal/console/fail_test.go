@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -59,5 +60,45 @@ func TestErrorsOfATenantWithTooManyPagesCostNothing(t *testing.T) {
 	}
 	if held := console.Pages.Held(); held != 0 {
 		t.Errorf("%d slots are held", held)
+	}
+}
+
+// A change whose commit may have been lost, or that was the second of two, is not called undone.
+func TestTheErrorSaysWhatMayHaveBeenChanged(t *testing.T) {
+	problem := func(e *atrium.Error) string {
+		return `{"code":"` + string(e.Code) + `","detail":"` + e.Detail + `"}`
+	}
+	for name, c := range map[string]struct {
+		err        *atrium.Error
+		want, lack string
+	}{
+		"certain":   {atrium.Unavailable(nil), "The brand was created, the page was not.", "Nothing was changed."},
+		"uncertain": {atrium.Uncertain(nil), "Check it before you try again.", "was not"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			console, _, tenant, session := newLimitedSession(t)
+			console.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/brands") {
+					w.WriteHeader(http.StatusCreated)
+					_, _ = io.WriteString(w, `{"brandId":"brand_01kzdemo00000000000000000a"}`)
+					return
+				}
+				w.WriteHeader(http.StatusServiceUnavailable)
+				_, _ = io.WriteString(w, problem(c.err))
+			})
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, prefix+"/"+string(tenant)+"/pages", strings.NewReader("brandName=Blue&name=Spring"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.AddCookie(&http.Cookie{Name: plainCookie, Value: session})
+			w := httptest.NewRecorder()
+			for pattern, handler := range console.Handlers() {
+				if pattern == "POST "+of+"/pages" {
+					r.SetPathValue("tenant_id", string(tenant))
+					handler.ServeHTTP(w, r)
+				}
+			}
+			if page := w.Body.String(); !strings.Contains(page, c.want) || strings.Contains(page, c.lack) {
+				t.Errorf("the page says %s, want %q without %q", page, c.want, c.lack)
+			}
+		})
 	}
 }

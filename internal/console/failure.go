@@ -16,11 +16,11 @@ type failure struct {
 	Title, Detail, RequestID string
 	Faults                   []shownFault
 	Kept                     string // what was changed nevertheless
-	Busy                     bool   // so it is unknown who is signed in
+	Busy                     bool   // the session was not read
 }
 
-// fail shows an error as a page of the tenant. That costs as much as any page, so if the tenant makes too many, it shows the page for
-// that, which costs nothing.
+// fail shows an error as a page of the tenant. That costs as much as any page: a tenant with too many pages in the making gets
+// busyPage, which is ready.
 func (r *request) fail(err error) {
 	if errors.Is(err, errPages) {
 		sendBusy(r.w)
@@ -46,9 +46,9 @@ func (r *request) fail(err error) {
 	send(r.w, status, page)
 }
 
-// busyPage is the page for users of a tenant that makes too many pages. It is the same for everyone.
+// busyPage is the page for users of a tenant that requests too many pages. It is the same for everyone.
 var busyPage = sync.OnceValue(func() []byte {
-	return makeErrorPage(frame{}, failure{Title: "Try again", Detail: "The service is busy. Look whether what you have changed was done, and try again.", Busy: true})
+	return makeErrorPage(frame{}, failure{Title: "Try again", Detail: "The service is busy. Check whether your change was saved, then try again.", Busy: true})
 })
 
 func sendBusy(w http.ResponseWriter) {
@@ -80,9 +80,16 @@ func errorPage(w http.ResponseWriter, f frame, err error) (status int, page []by
 			shown.Detail = notFoundDetail
 		}
 	case atrium.CodeUnavailable:
-		shown.Title, shown.Detail = "Try again", "The service is busy or cannot reach its database. Nothing was changed."
-		if errors.Is(err, errUnshown) {
-			shown.Detail = "The service is busy and cannot show the page now. If you have changed something, that was done."
+		shown.Title = "Try again"
+		switch uncertain := shown.Detail == atrium.Uncertain(nil).Detail; {
+		case errors.Is(err, errUnshown):
+			shown.Detail = "The service is busy and cannot show the page now. Your change, if any, was saved."
+		case uncertain:
+			shown.Detail = "The service does not know whether your change was saved. Check it before you try again."
+		case f.request != nil && f.request.kept != "":
+			shown.Detail = "The service is busy or cannot reach its database. " + f.request.kept
+		default:
+			shown.Detail = "The service is busy or cannot reach its database. Nothing was changed."
 		}
 	case atrium.CodeInternal:
 		shown.Title, shown.Detail = "Something failed", "This is a fault of the service. Its log has the details, with this request ID."
