@@ -119,7 +119,7 @@ func (u *lineUpload) lines() int64 {
 // errNoObjects is the error for a file that does not start with a JSON object.
 var errNoObjects = errors.New("not NDJSON: a file has one JSON object per line, such as {\"kind\":\"account\",…}; for CSV, pass --csv")
 
-// An importInspector checks how an import starts, and counts the prospects that are not recognized.
+// An importInspector checks how an import starts, and counts the prospects that are not matched.
 type importInspector struct {
 	from    int64 // first line that is imported
 	line    int64 // lines seen
@@ -142,11 +142,11 @@ func (i *importInspector) inspect(lines []byte) error {
 			continue
 		}
 		var prospect struct {
-			Kind         string `json:"kind"`
-			ProspectID   string `json:"prospectId"`
-			RecognizedBy string `json:"recognizedBy"`
+			Kind       string `json:"kind"`
+			ProspectID string `json:"prospectId"`
+			MatchBy    string `json:"matchBy"`
 		}
-		if json.Unmarshal(line, &prospect) == nil && prospect.Kind == "prospect" && prospect.ProspectID == "" && prospect.RecognizedBy == "" {
+		if json.Unmarshal(line, &prospect) == nil && prospect.Kind == "prospect" && prospect.ProspectID == "" && prospect.MatchBy == "" {
 			i.unnamed.Add(1)
 		}
 	}

@@ -232,7 +232,7 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 		if len(l.texts[name]) == 0 {
 			l.Nameless++
 		}
-		out = append(out, `,"recognizedBy":"`+l.recognizedBy()+`"`...)
+		out = append(out, `,"matchBy":"`+l.matchBy()+`"`...)
 	}
 	out = append(out, "}\n"...)
 	l.buffer, l.rest = out, out
@@ -275,9 +275,9 @@ func (l *Lines) joinParts(name int) bool {
 	return true
 }
 
-// recognizedBy returns how a row that is a prospect is recognized when it is imported again: by its e-mail address, or by all
+// matchBy returns how a row that is a prospect is matched when it is imported again: by its e-mail address, or by all
 // its values if it has none. The server derives its identifier from them, because that needs a secret.
-func (l *Lines) recognizedBy() string {
+func (l *Lines) matchBy() string {
 	i := slices.IndexFunc(l.kind.Fields, func(f Field) bool { return f.Member == memberEmail })
 	if len(l.texts[i]) > 0 {
 		return "email"

@@ -80,11 +80,11 @@ func TestThePersonsOfATableNameTheirAccounts(t *testing.T) {
 }
 
 // The server derives the identifier, so that a row has nothing that only its values determine.
-func TestAPersonIsRecognizedByTheirEmailAddress(t *testing.T) {
+func TestAPersonIsMatchedByTheirEmailAddress(t *testing.T) {
 	for table, want := range map[string]string{
-		"name,email\nA,a@b.example\n":         `{"kind":"prospect","name":"A","email":"a@b.example","recognizedBy":"email"}`,
-		"name,email\nA,\n":                    `{"kind":"prospect","name":"A","recognizedBy":"values"}`,
-		"phone,account domain\n1,c.example\n": `{"kind":"prospect","accountDomain":"c.example","phoneNumber":"1","recognizedBy":"values"}`,
+		"name,email\nA,a@b.example\n":         `{"kind":"prospect","name":"A","email":"a@b.example","matchBy":"email"}`,
+		"name,email\nA,\n":                    `{"kind":"prospect","name":"A","matchBy":"values"}`,
+		"phone,account domain\n1,c.example\n": `{"kind":"prospect","accountDomain":"c.example","phoneNumber":"1","matchBy":"values"}`,
 	} {
 		if out, faults, err := convert(table, "prospects"); err != nil || len(faults) > 0 || strings.TrimSpace(out) != want {
 			t.Errorf("%q becomes %s, %v, %v", table, out, faults, err)

@@ -20,15 +20,15 @@ type (
 	Import = records.Import
 	// Imported is how many records were new; see records.Imported.
 	Imported = records.Imported
-	// Recognition is how a prospect is recognized; see records.Recognition.
-	Recognition = records.Recognition
-	// Recognizer derives identifiers of prospects; see records.Recognizer.
-	Recognizer = records.Recognizer
+	// MatchBy is how a prospect is matched; see records.MatchBy.
+	MatchBy = records.MatchBy
+	// Matcher derives identifiers of prospects; see records.Matcher.
+	Matcher = records.Matcher
 	// ImportError says which record cannot be stored; see records.ImportError.
 	ImportError = records.ImportError
 )
 
-// The ways to recognize a prospect; see records.Recognition.
+// The ways to match a prospect; see records.MatchBy.
 const (
 	ByIdentifier = records.ByIdentifier
 	ByEmail      = records.ByEmail

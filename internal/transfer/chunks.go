@@ -14,7 +14,7 @@ func (im *importer) flush(ctx context.Context) error {
 	if err := im.decode(ctx); err != nil || len(im.chunk) == 0 {
 		return err
 	}
-	if err := im.recognize(); err != nil {
+	if err := im.setProspectIDs(); err != nil {
 		return err
 	}
 	err := im.storeParts(ctx)
@@ -24,17 +24,17 @@ func (im *importer) flush(ctx context.Context) error {
 	return err
 }
 
-// recognize sets the identifiers of prospects in the chunk that are recognized by their values.
-func (im *importer) recognize() error {
+// setProspectIDs sets the identifiers of prospects in the chunk that are matched by their values.
+func (im *importer) setProspectIDs() error {
 	for _, item := range im.chunk {
-		if item.Recognition == store.ByIdentifier {
+		if item.MatchBy == store.ByIdentifier {
 			continue
 		}
-		recognizer, err := im.recognizer()
+		matcher, err := im.matcher()
 		if err != nil {
 			return &StopError{im.lines[0], false, err}
 		}
-		recognizer.Recognize(item)
+		matcher.SetID(item)
 	}
 	return nil
 }

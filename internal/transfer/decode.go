@@ -94,7 +94,7 @@ func (d *decoder) prospect() {
 	text := func(name string) *string { return d.optionalText(name, atrium.MaxProspectText) }
 	p.Name, p.Email, p.Domain = text("name"), text("email"), text("domain")
 	p.Slug, p.PhoneNumber, p.LinkedinProfileURL = text("slug"), text("phoneNumber"), text("linkedinProfileUrl")
-	d.recognition(p)
+	d.matchBy(p)
 	p.AccountIDs = d.accountIDs()
 	if domain, _ := d.Text("accountDomain", strictjson.Nullable, atrium.CheckDomain); domain != "" {
 		d.item.AccountDomain, d.item.LegacyAccountDomain = canonical.DomainForms(domain)
@@ -103,10 +103,10 @@ func (d *decoder) prospect() {
 	d.item.Record = p
 }
 
-// recognition decodes how a prospect is recognized if not by its identifier.
-func (d *decoder) recognition(p *atrium.LinkedProspect) {
-	by, _ := d.Text("recognizedBy", strictjson.Nullable, func(s string) string {
-		switch r := store.Recognition(s); {
+// matchBy decodes how a prospect is matched if not by its identifier.
+func (d *decoder) matchBy(p *atrium.LinkedProspect) {
+	by, _ := d.Text("matchBy", strictjson.Nullable, func(s string) string {
+		switch r := store.MatchBy(s); {
 		case r != store.ByEmail && r != store.ByValues:
 			return "must be one of email, values"
 		case d.Has("prospectId"):
@@ -116,7 +116,7 @@ func (d *decoder) recognition(p *atrium.LinkedProspect) {
 		}
 		return ""
 	})
-	d.item.Recognition = store.Recognition(by)
+	d.item.MatchBy = store.MatchBy(by)
 }
 
 // accountIDs decodes the set of accounts of a prospect.

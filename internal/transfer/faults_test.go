@@ -106,10 +106,10 @@ func TestEveryViolatedConstraintIsNamed(t *testing.T) {
 		{prospectLine, "linkedinProfileUrl", text(`"\u0000"`, long(2001))},
 		{prospectLine, "accountIds", []string{`null`, `"` + accountID + `"`, `[1]`, `[null]`, `["account_1"]`, `["page_00000000000000000000000001"]`, `{}`, accountsTo(atrium.MaxLinks + 1)}},
 		{prospectLine, "accountDomain", text(`""`, `" "`, `"a\u0000b"`)},
-		{with(with(prospectLine, "prospectId", ""), "email", `"a@b.example"`), "recognizedBy", text(`""`, `"Email"`, `"name"`, long(2000), `"prospectId"`)},
-		{prospectLine, "recognizedBy", []string{`"email"`, `"values"`}},                                  // and prospectId
-		{with(prospectLine, "prospectId", ""), "recognizedBy", []string{`"email"`}},                      // without one
-		{with(with(prospectLine, "prospectId", ""), "email", `""`), "recognizedBy", []string{`"email"`}}, // or an empty one
+		{with(with(prospectLine, "prospectId", ""), "email", `"a@b.example"`), "matchBy", text(`""`, `"Email"`, `"name"`, long(2000), `"prospectId"`)},
+		{prospectLine, "matchBy", []string{`"email"`, `"values"`}},                                  // and prospectId
+		{with(prospectLine, "prospectId", ""), "matchBy", []string{`"email"`}},                      // without one
+		{with(with(prospectLine, "prospectId", ""), "email", `""`), "matchBy", []string{`"email"`}}, // or an empty one
 		{prospectLine, "createdAt", instants},
 		{brandLine, "brandId", append(id("brand_"), `null`)},
 		{brandLine, "name", text(`""`, long(256), `"\u0000"`, `null`)},

@@ -123,13 +123,13 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		defer release()
 		return s.Import(ctx, change, chunk)
 	}
-	recognizer := func() (*store.Recognizer, error) {
+	matcher := func() (*store.Matcher, error) {
 		release, err := acquire(ctx, o.Limits.AcquireCommit)
 		if err != nil {
 			return nil, err
 		}
 		defer release()
-		return s.Recognizer(ctx, change)
+		return s.Matcher(ctx, change)
 	}
 	if o.Check {
 		trial, err := s.NewTrial(ctx, tenant, func(ctx context.Context) (func(), error) {
@@ -140,7 +140,7 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		}
 		defer trial.Close()
 		target = func(chunk []store.Import) (store.Imported, error) { return trial.Import(ctx, chunk) }
-		recognizer = func() (*store.Recognizer, error) { return trial.Recognizer(ctx) }
+		matcher = func() (*store.Matcher, error) { return trial.Matcher(ctx) }
 	}
 	compare := func(chunk []store.Import) ([]int, error) {
 		release, err := acquire(ctx, o.Limits.Acquire)
@@ -151,7 +151,7 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		return s.Unstored(ctx, tenant, chunk)
 	}
 	im := &importer{
-		compare: compare, target: target, recognizer: sync.OnceValues(recognizer), limits: o.Limits,
+		compare: compare, target: target, matcher: sync.OnceValues(matcher), limits: o.Limits,
 		maxLine: min(cmp.Or(o.MaxLine, maxLine), maxLine), maxPage: o.MaxPage, from: max(o.FromLine, 1),
 		allFaults: o.Check && o.AllFaults, skipExisting: o.SkipExisting,
 	}
@@ -173,7 +173,7 @@ type importer struct {
 	target  func([]store.Import) (store.Imported, error)
 	limits  Limits
 
-	recognizer func() (*store.Recognizer, error) // of the tenant; only imports that need it store a secret
+	matcher func() (*store.Matcher, error) // of the tenant; only imports that need it store a secret
 
 	maxLine int
 	maxPage bool

@@ -214,7 +214,7 @@ func TestImportTablesAreComplete(t *testing.T) {
 		delete(members, "kind")
 		if kind == "prospect" { // an export has the accounts themselves, and the identifier
 			delete(table, "accountDomain")
-			delete(table, "recognizedBy")
+			delete(table, "matchBy")
 		}
 		if want, got := slices.Sorted(maps.Keys(members)), slices.Sorted(maps.Keys(table)); !slices.Equal(want, got) {
 			t.Errorf("the table of %s has %v, an export %v", kind, got, want)

@@ -34,9 +34,9 @@ type Import struct {
 	// for none.
 	AccountDomain, LegacyAccountDomain string
 
-	// Recognition is how a prospect without an identifier is recognized. Recognizer.Recognize sets the identifier before the
+	// MatchBy is how a prospect without an identifier is matched. Matcher.SetID sets the identifier before the
 	// record is compared or stored.
-	Recognition Recognition
+	MatchBy MatchBy
 
 	// Differs compares the stored record with the same identifier with this one. It returns the
 	// name of the first member that differs, or "". It is called within a transaction and must

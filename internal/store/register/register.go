@@ -128,7 +128,7 @@ const (
 	Clock         = "clock"          // the last reading of the nodes' clocks, and since when they have run steadily
 	UnfinishedAll = "copy"           // marks a database to which a copy of everything is not complete
 	Unfinished    = "copy/"          // before the identifier of a tenant whose copy is not complete
-	Probe         = "probe"          // a random text, by which a copy recognizes that its databases are the same
+	Probe         = "probe"          // a random text, by which a copy detects that source and target are the same database
 	SecretKey     = "secret_key/"    // before the ID of a key with which secrets are encrypted
 )
 

@@ -165,7 +165,7 @@ var tables = []*Table{
 		Name: "tombstone_secrets", Kind: Distributed, Rows: untouched,
 		Columns: slices.Concat(tenant, columns(Exported, Copied, Import, "secrets bytea")),
 	},
-	{ // the first import of prospects that are recognized by their values adds the row; no export may contain it
+	{ // the first import of prospects that are matched by their values adds the row; no export may contain it
 		Name: "prospect_secrets", Kind: Distributed, Rows: untouched,
 		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "secret bytea")),
 	},

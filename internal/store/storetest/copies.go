@@ -21,12 +21,12 @@ var databaseCopies = []guarantee{
 	{"a copy of a tenant has all of its rows and no others, and they compare as equal", copyHasAll},
 	{"a copied tenant works: keys, replays, undo, the audit log and schedules", copyWorks},
 	{"a copied tenant replays entries that their keys identify, also erased ones", copyOfKeyIdentified},
-	{"a copied tenant recognizes the prospects of an import", copyOfRecognition},
+	{"a copied tenant matches the prospects of an import", copyOfMatchSecret},
 	{"a copied tenant has the same events, and continues with the next position", copyOfEvents},
 	{"a copy after random operations is equal, row by row", copyAfterOperations},
 	{"copies leave out a tenant that is being deleted", copyWithoutDeleted},
 	{"a copy of everything has all tenants, and the keys, audit log and secret of operators, also if it is interrupted again and again", copyEverything},
-	{"a copy that is complete already is recognized, if the target has the same data and is another database", copyAgain},
+	{"a rerun of a complete copy is accepted, if the target has the same data and is another database", copyAgain},
 	{"an incomplete tenant cannot be used", copyHidesIncomplete},
 	{"a copy that continues leaves what jobs of the target have done", copyAfterJobs},
 	{"a tenant whose deletion begins during a copy does not work in the target", copyOfDeletedTenant},
@@ -135,7 +135,7 @@ func copyHasAll(t *testing.T, e *env) {
 	}
 }
 
-// wantAlreadyCopied fails the test unless the copy to a target is recognized as complete, changes nothing, and is refused
+// wantAlreadyCopied fails the test unless the copy to a target is accepted as complete, changes nothing, and is refused
 // once the target has other data, or is the source.
 func (e *env) wantAlreadyCopied(t *testing.T, to *env, o store.CopyOptions, tenants int64) {
 	t.Helper()
@@ -184,13 +184,13 @@ func copyOfKeyIdentified(t *testing.T, e *env) {
 	wantReplay(t, replayed, stored)
 }
 
-func copyOfRecognition(t *testing.T, e *env) {
+func copyOfMatchSecret(t *testing.T, e *env) {
 	p := atrium.Prospect{Email: pointer("a@b.example")}
-	id := e.recognize(t, store.ByEmail, p)
+	id := e.deriveID(t, store.ByEmail, p)
 	to := e.sharedTarget()
 	e.copyTo(t, to)
-	if copied := to.recognize(t, store.ByEmail, p); copied != id {
-		t.Errorf("the copy recognizes a prospect as %s, the source as %s", copied, id)
+	if copied := to.deriveID(t, store.ByEmail, p); copied != id {
+		t.Errorf("the copy matches a prospect as %s, the source as %s", copied, id)
 	}
 }
 

@@ -102,7 +102,7 @@ func (e *env) fill(t tb) (f filled) {
 	e.sql(t, "INSERT INTO erasures (tenant_id, account_id, requested_at) VALUES ($1, $2, $3)", storedID(e.tenant), storedID(atrium.NewID[atrium.AccountID]()), int64(0))
 	e.sql(t, "INSERT INTO tenant_deletions (tenant_id, actor, deleted_rows, deleted_entries) VALUES ($1, $2, $3, $4)", storedID(e.tenant), "key_test", int64(0), int64(0))
 	e.fillWebhooks(t)
-	e.recognize(t, store.ByEmail, atrium.Prospect{Email: pointer("filled@filled.example")})
+	e.deriveID(t, store.ByEmail, atrium.Prospect{Email: pointer("filled@filled.example")})
 	receiver := e.newReceiver(t, nil)
 	e.quarantine(t, receiver, `{"to":"`+person+`"}`)
 	e.quarantine(t, receiver, `{"to":"somebody else"}`)

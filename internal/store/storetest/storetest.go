@@ -104,7 +104,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"versions", slices.Concat(versions, versionChanges)},
 		{"content", slices.Concat(contents, previews)},
 		{"values", slices.Concat(values, largeRows)},
-		{"import", slices.Concat(imports, recognized)},
+		{"import", slices.Concat(imports, matched)},
 		{"trial", trials},
 		{"export", exports},
 		{"clocks", clocks},

@@ -1,4 +1,4 @@
--- The secret of a tenant, 32 bytes, from which the identifiers of prospects that are recognized by their values are derived
+-- The secret of a tenant, 32 bytes, from which the identifiers of prospects that are matched by their values are derived
 -- (store/records). The first such import adds the row.
 CREATE TABLE prospect_secrets (
     tenant_id BYTEA NOT NULL PRIMARY KEY,

@@ -13,27 +13,27 @@ import (
 	"atrium/internal/store/engine"
 )
 
-var recognized = []guarantee{
-	{concurrent + "imports of a tenant recognize prospects with the same secret", recognizedBySameSecret},
-	{"the identifier of a recognized prospect is an HMAC under a secret of its tenant", recognizedBySecret},
-	{"a prospect is recognized by its address in any case, or by all its values except links", recognizedByValues},
-	{"a trial recognizes prospects as an import does, and stores no secret", recognizedInTrial},
-	{"an import by a tenant that does not exist stores no secret", notRecognizedWithoutTenant},
+var matched = []guarantee{
+	{concurrent + "imports of a tenant match prospects with the same secret", matchBySameSecret},
+	{"the identifier of a matched prospect is an HMAC under a secret of its tenant", matchBySecret},
+	{"a prospect is matched by its address in any case, or by all its values except links", matchByValues},
+	{"a trial matches prospects as an import does, and stores no secret", matchInTrial},
+	{"an import by a tenant that does not exist stores no secret", noMatchWithoutTenant},
 }
 
-// recognize returns the identifier that an import derives for a prospect.
-func (e *env) recognize(t tb, by store.Recognition, p atrium.Prospect) atrium.ProspectID {
+// deriveID returns the identifier that an import derives for a prospect.
+func (e *env) deriveID(t tb, by store.MatchBy, p atrium.Prospect) atrium.ProspectID {
 	t.Helper()
-	r, err := e.Recognizer(t.Context(), atrium.CommandLine(e.tenant))
+	r, err := e.Matcher(t.Context(), atrium.CommandLine(e.tenant))
 	if err != nil {
-		t.Fatalf("recognize prospects: %v", err)
+		t.Fatalf("match prospects: %v", err)
 	}
-	return recognizeWith(r, by, p)
+	return deriveWith(r, by, p)
 }
 
-func recognizeWith(r *store.Recognizer, by store.Recognition, p atrium.Prospect) atrium.ProspectID {
+func deriveWith(r *store.Matcher, by store.MatchBy, p atrium.Prospect) atrium.ProspectID {
 	record := &atrium.LinkedProspect{Prospect: p}
-	r.Recognize(store.Import{Record: record, Recognition: by})
+	r.SetID(store.Import{Record: record, MatchBy: by})
 	return record.ID
 }
 
@@ -49,19 +49,19 @@ func (e *env) prospectSecrets(t tb) (all []string) {
 	return all
 }
 
-func recognizedBySameSecret(t *testing.T, e *env) {
+func matchBySameSecret(t *testing.T, e *env) {
 	p := atrium.Prospect{Email: pointer("a@b.example")}
 	ids := make([]atrium.ProspectID, 8)
 	other := e.node()
 	parallel(t, len(ids), func(i int) {
-		r, err := []*env{e, other}[i%2].Recognizer(t.Context(), atrium.CommandLine(e.tenant))
+		r, err := []*env{e, other}[i%2].Matcher(t.Context(), atrium.CommandLine(e.tenant))
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		ids[i] = recognizeWith(r, store.ByEmail, p)
+		ids[i] = deriveWith(r, store.ByEmail, p)
 	})
-	if ids = append(ids, e.recognize(t, store.ByEmail, p)); len(slices.Compact(ids)) != 1 {
+	if ids = append(ids, e.deriveID(t, store.ByEmail, p)); len(slices.Compact(ids)) != 1 {
 		t.Errorf("one prospect has the identifiers %v", ids)
 	}
 	if n := len(e.prospectSecrets(t)); n != 1 {
@@ -69,9 +69,9 @@ func recognizedBySameSecret(t *testing.T, e *env) {
 	}
 }
 
-func recognizedBySecret(t *testing.T, e *env) {
+func matchBySecret(t *testing.T, e *env) {
 	p := atrium.Prospect{Email: pointer("A@b.example")}
-	id, theirs := e.recognize(t, store.ByEmail, p), e.as(e.newTenant(t)).recognize(t, store.ByEmail, p)
+	id, theirs := e.deriveID(t, store.ByEmail, p), e.as(e.newTenant(t)).deriveID(t, store.ByEmail, p)
 	secret := e.prospectSecrets(t)[0]
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write([]byte("email a@b.example"))
@@ -96,20 +96,20 @@ func recognizedBySecret(t *testing.T, e *env) {
 	}
 }
 
-func recognizedByValues(t *testing.T, e *env) {
+func matchByValues(t *testing.T, e *env) {
 	text := pointer[string]
-	same := func(by, otherBy store.Recognition, p, other atrium.Prospect) bool {
-		return e.recognize(t, by, p) == e.recognize(t, otherBy, other)
+	same := func(by, otherBy store.MatchBy, p, other atrium.Prospect) bool {
+		return e.deriveID(t, by, p) == e.deriveID(t, otherBy, other)
 	}
 	all := atrium.Prospect{Name: text("A"), Email: text("a@b.example"), Domain: text("d.example"), Slug: text("s"), PhoneNumber: text("1"), LinkedinProfileURL: text("l")}
 	if !same(store.ByEmail, store.ByEmail, all, atrium.Prospect{Email: text("A@B.example")}) {
-		t.Error("the same address is not recognized")
+		t.Error("the same address is not matched")
 	}
 	if !same(store.ByValues, store.ByValues, all, all) || !same(store.ByValues, store.ByValues, atrium.Prospect{Slug: text("s")}, atrium.Prospect{Name: text(""), Slug: text("s")}) {
-		t.Error("the same values are not recognized")
+		t.Error("the same values are not matched")
 	}
 	if same(store.ByEmail, store.ByValues, atrium.Prospect{Email: text("a@b.example")}, atrium.Prospect{Email: text("a@b.example")}) {
-		t.Error("an address is recognized as a value")
+		t.Error("an address is matched as a value")
 	}
 	for i, change := range []func(*atrium.Prospect){
 		func(p *atrium.Prospect) { p.Name = text("x") }, func(p *atrium.Prospect) { p.Email = nil }, func(p *atrium.Prospect) { p.Domain = nil },
@@ -118,12 +118,12 @@ func recognizedByValues(t *testing.T, e *env) {
 	} {
 		other := all
 		if change(&other); same(store.ByValues, store.ByValues, all, other) {
-			t.Errorf("other values are recognized as the same: change %d", i)
+			t.Errorf("other values are matched as the same: change %d", i)
 		}
 	}
 }
 
-func recognizedInTrial(t *testing.T, e *env) {
+func matchInTrial(t *testing.T, e *env) {
 	p := atrium.Prospect{Email: pointer("a@b.example")}
 	trial, err := e.NewTrial(t.Context(), e.tenant, always)
 	if err != nil {
@@ -132,24 +132,24 @@ func recognizedInTrial(t *testing.T, e *env) {
 	defer trial.Close()
 	inTrial := func() atrium.ProspectID {
 		t.Helper()
-		r, err := trial.Recognizer(t.Context())
+		r, err := trial.Matcher(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return recognizeWith(r, store.ByEmail, p)
+		return deriveWith(r, store.ByEmail, p)
 	}
 	inTrial()
 	if n := len(e.prospectSecrets(t)); n != 0 {
 		t.Errorf("a trial has stored %d secrets", n)
 	}
-	if id := e.recognize(t, store.ByEmail, p); inTrial() != id {
+	if id := e.deriveID(t, store.ByEmail, p); inTrial() != id {
 		t.Error("a trial derives another identifier")
 	}
 }
 
-func notRecognizedWithoutTenant(t *testing.T, e *env) {
+func noMatchWithoutTenant(t *testing.T, e *env) {
 	nobody := e.as(atrium.NewID[atrium.TenantID]())
-	_, err := nobody.Recognizer(t.Context(), atrium.CommandLine(nobody.tenant))
+	_, err := nobody.Matcher(t.Context(), atrium.CommandLine(nobody.tenant))
 	wantCode(t, err, atrium.CodeNotFound)
 	if n := len(nobody.prospectSecrets(t)); n != 0 {
 		t.Errorf("there are %d secrets", n)

@@ -24,7 +24,7 @@ func table(t *testing.T, text string) *csvrows.Lines {
 	return lines
 }
 
-func TestATableThatIsImportedAgainIsRecognizedByItsTenantOnly(t *testing.T) {
+func TestReimportedCSVMatchesOnlyInItsTenant(t *testing.T) {
 	p := newPlace(t)
 	p.put(t, `{"kind":"account","domain":"a.example"}`)
 	imported := func(p *place, text string, o transfer.Options, added, same int) {
@@ -59,7 +59,7 @@ func TestATableThatIsImportedAgainIsRecognizedByItsTenantOnly(t *testing.T) {
 			t.Errorf("two tenants have a prospect %s", id)
 		}
 	}
-	if n := len(ids.FindAllString(theirs, -1)); n != 3 || strings.Contains(theirs, "recognizedBy") {
+	if n := len(ids.FindAllString(theirs, -1)); n != 3 || strings.Contains(theirs, "matchBy") {
 		t.Errorf("the export has %d identifiers: %s", n, theirs)
 	}
 }
