@@ -6,7 +6,7 @@ import "slices"
 // erasure runs.
 //
 // An entry is selected if at least one field other than ProspectEmail is set and it matches all of those. A
-// prospect is selected if it has the e-mail address. A delivery in quarantine is not an entry yet: it is selected if the
+// prospect is selected if it has the email address. A delivery in quarantine is not an entry yet: it is selected if the
 // rule has only Text and TextContains, and its body, its query or a header matches them (HasTextsOnly).
 type ErasureRule struct {
 	MoveRule                // Given is not used

@@ -40,7 +40,7 @@ func CheckIssuer(s string) string {
 }
 
 // A Person is someone whom an identity provider has authenticated. The issuer and the subject identify the
-// person, never a name or an e-mail address.
+// person, never a name or an email address.
 type Person struct {
 	Issuer  string
 	Subject string

@@ -112,7 +112,7 @@ func NewID[T Identifier]() T {
 	return T(string(appendBase32(append(make([]byte, 0, len(zero.Prefix())+SuffixLen), zero.Prefix()...), id)))
 }
 
-// DerivedID returns the identifier whose suffix has the first 16 bytes of a hash.
+// DerivedID returns the identifier whose suffix encodes the first 16 bytes of a hash.
 func DerivedID[T Identifier](hash []byte) T {
 	var zero T
 	return T(string(appendBase32([]byte(zero.Prefix()), [16]byte(hash[:16]))))

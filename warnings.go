@@ -22,7 +22,7 @@ func (p *Prospect) Warnings() (all []Warning) {
 		text          *string
 		looksRight    func(string) bool
 	}{
-		{"/email", "does not look like an e-mail address", p.Email, looksLikeEmail},
+		{"/email", "does not look like an email address", p.Email, looksLikeEmail},
 		{"/domain", "is not a domain in canonical form, such as acme.example", p.Domain, looksLikeDomain},
 		{"/slug", "contains characters other than a to z, 0 to 9 and hyphens", p.Slug, looksLikeSlug},
 		{"/phoneNumber", "is not in E.164 format, such as +12025550123", p.PhoneNumber, looksLikePhone},
@@ -50,7 +50,7 @@ func looksLikeEmail(s string) bool {
 	return isHostIn(s[at+1:], isLetter)
 }
 
-// IsEmail reports whether s, without surrounding white space, has the parts of an e-mail address: exactly one @ between a
+// IsEmail reports whether s, without surrounding white space, has the parts of an email address: exactly one @ between a
 // local part and a domain with a dot. Many texts that no mail server takes have them as well.
 func IsEmail(s string) bool {
 	local, domain, _ := strings.Cut(strings.TrimSpace(s), "@")

@@ -13,8 +13,8 @@ import (
 // maxLockWait is how long place waits for a process that removes abandoned files in the same directory.
 const maxLockWait = 10 * time.Second
 
-// shareDir locks a directory for as long as this process has a partial file in it, together with other such processes.
-// On a file system without locks it does nothing.
+// shareDir takes a shared lock on a directory for as long as this process has a partial file in it. On a file system without
+// locks it does nothing.
 func shareDir(dir string) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -26,13 +26,13 @@ func shareDir(dir string) (unlock func(), err error) {
 			return func() { _ = d.Close() }, nil
 		case time.Now().After(deadline):
 			_ = d.Close()
-			return nil, fmt.Errorf("another process has locked %s", dir)
+			return nil, fmt.Errorf("lock %s: another process removes files there: try again when it has ended", dir)
 		}
 	}
 }
 
 // removeAbandoned removes partial files of path that killed processes have left, apart from the file keep, from which to restore. It
-// removes nothing while any process has a partial file in the directory. Errors are no reason not to restore, so there are none.
+// removes nothing while any process has a partial file in the directory. It is best effort, and ignores errors.
 func removeAbandoned(path string, keep fs.FileInfo) {
 	dir := filepath.Dir(path)
 	d, err := os.Open(dir)

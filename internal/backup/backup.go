@@ -194,8 +194,8 @@ func Verify(ctx context.Context, path string, withManifest bool, o Options) (Rep
 // Restore verifies a backup as Verify does and copies it to a new database at path, which appears
 // only after the verification. The only difference from the backup is that its feeds continue with
 // new positions (atrium.RestoredPosition). A broken audit log is reported but does not prevent the restore. If
-// a database, or one of its files, exists at path, Restore returns an error and changes nothing. It first removes the
-// partial files of path that killed restores have left.
+// a database, or one of its files, exists at path, Restore returns an error and changes nothing. Before it writes, it removes
+// the partial files that killed restores of path have left, on Linux and macOS.
 func Restore(ctx context.Context, from, path string, withManifest bool, o Options) (Report, error) {
 	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
 		if err := checkNotExist(path + end); err != nil {

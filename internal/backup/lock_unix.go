@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// lock locks a file until it is closed or the process ends: alone, or together with others. It does not wait.
-func lock(file *os.File, alone bool) error {
+// lock takes a shared or exclusive lock on a file until it is closed or the process ends. It does not wait.
+func lock(file *os.File, exclusive bool) error {
 	how := syscall.LOCK_SH
-	if alone {
+	if exclusive {
 		how = syscall.LOCK_EX
 	}
 	for {

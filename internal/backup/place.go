@@ -8,7 +8,7 @@ import (
 )
 
 // partialSuffix is the suffix of an incomplete file. A killed process may leave one behind; it can
-// be deleted. While a process has one, it shares a lock on the directory.
+// be deleted. Its process holds a shared lock on the directory.
 const partialSuffix = ".partial"
 
 // place creates the file at path: write fills a temporary file, check verifies it after it is

@@ -166,7 +166,7 @@ func lower(c rune) rune {
 	return c
 }
 
-// hostOf returns the host part of a URL, an e-mail address or a bare authority, or "" if
+// hostOf returns the host part of a URL, an email address or a bare authority, or "" if
 // there is none. It does not check whether that part is a host name.
 func hostOf(text string) string {
 	text = withoutSchemes(text)

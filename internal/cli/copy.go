@@ -206,7 +206,7 @@ func (c *copyCommand) verb() string {
 	return "copied and compared"
 }
 
-// openForCopy opens an existing database. Only atrium migrate creates one.
+// openForCopy opens an existing database. It never creates one.
 func openForCopy(ctx context.Context, settings config.Config, url string, readOnly bool) (*store.Store, error) {
 	settings.Database = url
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok && path != "" {
@@ -269,7 +269,7 @@ func (c *copyCommand) print(w io.Writer, r *store.CopyReport, took time.Duration
 		return
 	}
 	verb := "Copied"
-	if c.verify || r.Already {
+	if c.verify || r.AlreadyCopied {
 		verb = "Compared"
 	}
 	if r.Skipped > 0 {
@@ -277,8 +277,8 @@ func (c *copyCommand) print(w io.Writer, r *store.CopyReport, took time.Duration
 	}
 	fmt.Fprintf(w, "%s %s with %s in %s. All tables are equal.\n", verb, tenantCount(r.Tenants), rowCount(r.Rows()),
 		took.Round(time.Millisecond))
-	if r.Already {
-		fmt.Fprintln(w, "The target had them already: the copy is complete, and nothing was copied. Compare again with --verify.")
+	if r.AlreadyCopied {
+		fmt.Fprintln(w, "Already copied: the copy is complete, and nothing was copied now. Run with --verify to compare again.")
 	}
 }
 

@@ -36,7 +36,7 @@ var erasureRule = param{
 				return atrium.CheckText(text, atrium.MinTextContains, atrium.MaxProspectText)
 			}},
 		{flag: "entry", name: "accountLogIds", kind: list, usage: "match entries with one of these `IDs`, up to 100, separated by commas"},
-		{flag: "prospect-email", usage: "match prospects with this e-mail `address`, ignoring case", check: checkPersonal},
+		{flag: "prospect-email", usage: "match prospects with this email `address`, ignoring case", check: checkPersonal},
 	}, entryRuleParts),
 }
 

@@ -52,7 +52,7 @@ func receiverParams() []param {
 			{flag: "type", usage: "CEL `expression` for the type of the entry"},
 			{flag: "account", name: "accountId", usage: "CEL `expression` for the ID of the account"},
 			{flag: "domain", usage: "CEL `expression` for the domain of the account"},
-			{flag: "email", usage: "CEL `expression` for an e-mail address whose domain is that of the account"},
+			{flag: "email", usage: "CEL `expression` for an email address whose domain is that of the account"},
 			{flag: "account-name", name: "name", usage: "CEL `expression` for the name of the account"},
 			{flag: "occurred-at", usage: "CEL `expression` for when it occurred"},
 			{flag: "event-id", usage: "CEL `expression` for the identifier of the event"},

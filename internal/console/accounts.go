@@ -252,8 +252,7 @@ func byDay(entries []entry) (days []day) {
 	return days
 }
 
-// A change of an account is based on what the user has seen: hidden fields have it. If it is no longer so,
-// nothing is changed.
+// unchanged returns errChanged if the account differs from what the user has seen, which hidden fields of the form contain.
 func (r *request) unchanged(current account) error {
 	if r.form("seen:name") == text(current.Name) && r.form("seen:domain") == current.Domain {
 		return nil

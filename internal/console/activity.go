@@ -99,8 +99,8 @@ type entryPage struct {
 // A phrase is a part of a sentence: text, or an account or a receiver, which is shown by its name.
 type phrase struct {
 	Text     string
-	Account  atrium.AccountID  // "" for something else
-	Receiver atrium.ReceiverID // "" for something else
+	Account  atrium.AccountID  // "" if none
+	Receiver atrium.ReceiverID // "" if none
 }
 
 var mentionedID = regexp.MustCompile(`\b(account|receiver)_[0-9a-z]{26}\b`)

@@ -146,8 +146,8 @@ func (p *transferPage) readPreview(in *heavyFile) error {
 	return nil
 }
 
-// csvLines returns the rows of a file as lines, and keeps the columns that a form has chosen. An error about them is one of
-// their field.
+// csvLines returns the rows of a file as lines, and keeps the columns that a form has chosen. Its errors are about
+// their fields.
 func (p *transferPage) csvLines(in *heavyFile, form uploadForm) (*csvrows.Lines, error) {
 	kind, ok := csvrows.KindOf(form.fields.Get("kind"))
 	if !ok {

@@ -18,7 +18,7 @@ type difference struct {
 	Changes, Equal int64 // members, also those that are not shown
 
 	bytes int // that may still be shown
-	cells int // of tables that may still be filled to align lists and words
+	cells int // of alignment tables that are left for lists and words
 }
 
 // A changedMember is a member with different values in two contents.
@@ -304,7 +304,7 @@ type pair struct {
 }
 
 // sideBySide aligns two lists: equal elements are in the same pair. Where more than most elements of a list differ, or the
-// comparison has already aligned much, they are paired without a match.
+// comparison has no cells left, they are paired without a match.
 func (d *difference) sideBySide(left, right []string, most int) (pairs []pair) {
 	before, after := 0, 0
 	for before < min(len(left), len(right)) && left[before] == right[before] {

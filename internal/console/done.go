@@ -9,7 +9,7 @@ import (
 )
 
 // done has the messages about changes. A page names one in its parameter done. {title} stands for the title of the page,
-// and {name} for the name of what is not on it, which may be unknown.
+// and {name} for the name of a resource that is not on it; the name may be unknown.
 var done = map[string]string{
 	"accountcreated":  "Account {title} created.",
 	"renamed":         "Account {title} changed.",
@@ -48,15 +48,15 @@ var done = map[string]string{
 	"versionarchived": "Version {name} archived.",
 	"versionrestored": "Version {name} restored.",
 	"revoked":         "Key {name} revoked. It stops working within seconds.",
-	"mapped":          "Group {name} mapped. It has the role when a member signs in.",
-	"unmapped":        "Mapping deleted. Members who are signed in stay so until they sign in again.",
+	"mapped":          "Group {name} mapped. Members get the role when they sign in.",
+	"unmapped":        "Mapping deleted. Signed-in members keep their role until they sign in again.",
 	"removed":         "User {name} removed.",
 	"role":            "Role of user {title} changed. The user must sign in again.",
 	"userout":         "All sessions of user {title} ended.",
 	"ended":           "Session ended.",
 	"expired":         "Your session has ended. Sign in again.",
 	"signedout":       "You are signed out.",
-	"erasing":         "Erasure begun. It continues in the background; this page shows when it is completed.",
+	"erasing":         "Erasure started. It continues in the background; this page shows when it is completed.",
 	"retention":       "Retention rules set. A job deletes entries within hours.",
 	"tenantcreated":   "Tenant {name} created.",
 	"tenantrenamed":   "Tenant {title} renamed.",
@@ -64,7 +64,7 @@ var done = map[string]string{
 	"eventson":        "Events enabled.",
 	"eventsoff":       "Events disabled. What happens from now on is not sent.",
 	"redelivered":     "Event sent again. This page shows the response when it is there.",
-	"replay":          "Replay begun. It continues in the background.",
+	"replay":          "Replay started. It continues in the background.",
 	"replayended":     "Replay ended.",
 	"webhooksaved":    "Webhook {title} saved.",
 	"webhookdelete":   "Webhook {name} deleted.",
@@ -77,7 +77,7 @@ var done = map[string]string{
 	"receiverenable":  "Receiver {title} enabled.",
 	"receiverdiscard": "Deliveries in quarantine discarded. Some are left if there were many.",
 	"discarded":       "Delivery in quarantine discarded.",
-	"unchanged":       "Nothing was changed: everything is as it was.",
+	"unchanged":       "There are no changes to save.",
 }
 
 // maxShownName is how many characters of a name a message has.

@@ -25,10 +25,10 @@ type field struct {
 	Rows                     int      // of a text area; 0 for a line
 	JSON                     bool     // the value is a JSON text
 	Seen                     string   // the current value, which the next save is compared with
-	Theirs                   string   // what somebody else has changed the value to
+	Theirs                   string   // the stored value that differs from what the user has seen
 	List                     *rowList // fields for the elements of a list; nil if there are none
 	Options                  []option // to choose from; nil for all values
-	Changed                  bool     // by somebody else: Theirs is set
+	Changed                  bool     // since the user has seen it: Theirs is set
 	Advanced                 bool     // most pages do not need it
 }
 
@@ -41,10 +41,10 @@ type editor struct {
 	Tag    string // what the user has seen
 	Fields []field
 	Public bool
-	Clash  bool // somebody else has changed the page
+	Clash  bool // the page has changed since the user opened it
 }
 
-// ChangedAdvanced reports whether somebody else has changed an advanced field.
+// ChangedAdvanced reports whether an advanced field has changed since.
 func (e *editor) ChangedAdvanced() bool {
 	return slices.ContainsFunc(e.Fields, func(f field) bool { return f.Advanced && f.Changed })
 }
@@ -132,7 +132,7 @@ func (c *Console) editPage(r *request) error {
 }
 
 // savePage changes the fields of a page that the user has changed. Hidden fields have what the user has seen.
-// If somebody else has changed the page since, it shows both changes and saves nothing.
+// If the page has changed since, it shows both changes and saves nothing.
 func (c *Console) savePage(r *request) error {
 	e := editor{Tag: r.form("tag"), Public: r.form("public") == "true"}
 	body := map[string]any{}

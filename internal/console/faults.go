@@ -19,11 +19,10 @@ import (
 	"atrium"
 )
 
-// A change that is refused is shown in the form that it is from: the form has what the user has entered, each fault is
-// below its field, and the list at the top, which has the focus, links to the fields. That is done to the page after its
-// template, so every form has it, and no template can forget it.
+// A refused change is shown in its form: the form has what the user has entered, each fault is below its field, and the list
+// at the top, which has the focus, links to the fields. This is done to the rendered page, so it works for every template.
 
-// refuse makes the page show an error about what the user has entered, or about a change that somebody else has made, with
+// refuse makes the page show an error about what the user has entered, or about data that has changed meanwhile, with
 // the form that has sent the request. It returns other errors.
 func (r *request) refuse(err error) error {
 	if atrium.CodeOf(err) == atrium.CodePreconditionFailed {
@@ -35,8 +34,8 @@ func (r *request) refuse(err error) error {
 	return nil
 }
 
-// errChanged is the error of a change that is based on what is no longer stored.
-var errChanged = atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has made a change since you opened the page. Compare it with yours, then try again.")
+// errChanged is the error of a change that is based on data that has changed meanwhile.
+var errChanged = atrium.Errorf(atrium.CodePreconditionFailed, "The data has changed since you opened this page. Compare the values, then save again.")
 
 // aboutInput reports whether an error is about what the user has entered.
 func aboutInput(err error) bool {

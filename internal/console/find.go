@@ -66,7 +66,7 @@ func (r *request) pathOf(id string) string {
 func (r *request) findWords(p *findPage) error {
 	limit := strconv.Itoa(maxFound)
 	p.Domain = host(p.Words)
-	if _, domain, _ := strings.Cut(p.Domain, "@"); domain != "" { // the account of an e-mail address is that of its domain
+	if _, domain, _ := strings.Cut(p.Domain, "@"); domain != "" { // the account of an email address is that of its domain
 		p.Domain = domain
 	}
 	if _, err := r.get(&p.Accounts, "/accounts", url.Values{"q": {p.Domain}, "limit": {limit}}); err != nil {

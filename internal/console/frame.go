@@ -19,7 +19,7 @@ type frame struct {
 	User    atrium.User
 	Tenant  tenant   // zero on pages about no tenant
 	Done    string   // a message about a change; "" for none
-	Refused *failure // why the change was refused that the user asked for; nil for none
+	Refused *failure // why the user's change was refused; nil for none
 	Content any
 
 	request *request // nil if nobody is signed in
@@ -61,7 +61,7 @@ func (r *request) show(name, section, title string, content any) error {
 	return r.showStatus(status, name, section, title, content)
 }
 
-// usualSize is the size in bytes for which room is made for a page.
+// usualSize is the initial size of the buffer for a page, in bytes.
 const usualSize = 16 << 10
 
 // showStatus shows a page with a status.

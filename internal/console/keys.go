@@ -37,9 +37,9 @@ type keysPage struct {
 
 // A scope is a permission that a new key can have.
 type scope struct {
-	Name   atrium.Scope
-	Allows string
-	Begins string // the title of the group that begins with the scope; "" for none
+	Name       atrium.Scope
+	Allows     string
+	GroupTitle string // of the group that begins with the scope; "" if it begins none
 }
 
 // allowed says what keys with a scope may do.
@@ -70,7 +70,7 @@ func (r *request) showKeys(made key) error {
 			of = "Programs and sites"
 		}
 		if of != group {
-			group, shown.Begins = of, of
+			group, shown.GroupTitle = of, of
 		}
 		p.Scopes = append(p.Scopes, shown)
 	}

@@ -94,7 +94,7 @@ func address(path string, query url.Values) string {
 	return path + "?" + query.Encode()
 }
 
-// first returns the first of two texts that is not empty, or nil.
+// text returns the text that s points to, "" for nil.
 func text(s *string) string {
 	if s == nil {
 		return ""

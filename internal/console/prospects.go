@@ -17,7 +17,7 @@ type prospectField struct{ Name, Title, Value string }
 // Fields returns the fields of a prospect.
 func (p prospect) Fields() []prospectField {
 	return []prospectField{
-		{"name", "Name", p.Name}, {"email", "E-mail", p.Email}, {"phoneNumber", "Telephone", p.Phone}, {"domain", "Domain", p.Domain},
+		{"name", "Name", p.Name}, {"email", "Email", p.Email}, {"phoneNumber", "Phone", p.Phone}, {"domain", "Domain", p.Domain},
 		{"slug", "Slug", p.Slug}, {"linkedinProfileUrl", "LinkedIn", p.LinkedIn},
 	}
 }
@@ -152,9 +152,9 @@ func (r *request) link(account, prospect string) error {
 	return err
 }
 
-// findProspect returns the prospect that a person names by its identifier or its e-mail address.
+// findProspect returns the prospect that a person names by its identifier or its email address.
 func (r *request) findProspect(name string) (found atrium.ProspectID, err error) {
-	unknown := atrium.Errorf(atrium.CodeNotFound, "No prospect has this e-mail address or ID.")
+	unknown := atrium.Errorf(atrium.CodeNotFound, "No prospect has this email address or ID.")
 	if id, ok := atrium.ParseID[atrium.ProspectID](name); ok {
 		if _, err = r.get(&struct{}{}, "/prospects/"+string(id), nil); atrium.CodeOf(err) == atrium.CodeNotFound {
 			err = unknown
@@ -174,7 +174,7 @@ func (r *request) findProspect(name string) (found atrium.ProspectID, err error)
 			switch {
 			case !strings.EqualFold(strings.TrimSpace(p.Email), name):
 			case found != "":
-				return "", atrium.Errorf(atrium.CodeConflict, "Several prospects have this e-mail address: enter the ID of one, which is on its page.")
+				return "", atrium.Errorf(atrium.CodeConflict, "Several prospects have this email address: enter the ID of one, which is on its page.")
 			default:
 				found = p.ProspectID
 			}

@@ -47,7 +47,7 @@ type receiverField struct {
 var mappingFields = []receiverField{
 	{Name: "type", Title: "Type", Hint: "A string"},
 	{Name: "domain", Title: "Domain of the account", Hint: "A string"},
-	{Name: "email", Title: "E-mail address", Hint: "A string; the account is that of its domain, except for public mail services"},
+	{Name: "email", Title: "Email address", Hint: "A string; the account is that of its domain, except for public mail services"},
 	{Name: "name", Title: "Name of the account", Hint: "A string"},
 	{Name: "accountId", Title: "ID of the account", Hint: "A string"},
 	{Name: "occurredAt", Title: "Time", Hint: "A number of seconds or milliseconds since 1970, or a string"},

@@ -12,13 +12,13 @@ import (
 	"atrium"
 )
 
-// fill puts what the user has entered into the controls of a form. Those that it has not sent stay as they are, except
-// for boxes, which are sent only if they are checked.
+// fill puts what the user has entered into the controls of a form. Controls that were not sent keep their values, except
+// for checkboxes, which browsers send only if they are checked.
 //
-// If somebody else has made a change, the hidden fields stay as well: what the user sends next is based on what is stored
-// now. A form with the attribute data-stored shows what is stored, and perhaps has what the user has seen of a field in a
-// hidden field with the prefix seen. What the user has changed is then kept, with what is stored now below it; fill
-// returns these controls.
+// If the data has changed meanwhile, hidden fields keep their values as well: what the user sends next is based on what is stored
+// now. A form with the attribute data-stored shows what is stored, and may have the value that the user has seen in a hidden
+// field named seen:NAME. A control whose value the user has changed keeps that value, with the stored one below it; fill returns
+// these controls.
 func fill(form *html.Node, sent url.Values, changed bool) (differ []*html.Node) {
 	for n := range form.Descendants() {
 		if !slices.Contains([]atom.Atom{atom.Input, atom.Textarea, atom.Select}, n.DataAtom) || changed && attribute(n, "type") == "hidden" {

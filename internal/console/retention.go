@@ -35,7 +35,7 @@ type retentionPage struct {
 	Rules   []retentionRule // checked, to be confirmed; nil if the form is shown first
 	Tag     string          // what the user has seen
 	Checked bool
-	Changed bool            // by somebody else, since the user has seen the rules
+	Changed bool            // since the user has seen the rules
 	Stored  []retentionRule // if Changed
 	More    bool            // the check has not examined all entries
 }

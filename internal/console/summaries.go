@@ -60,7 +60,7 @@ func (c *Console) changeSummaries(r *request) error {
 		return r.redirect(r.path("activity", "summaries"), done, strings.TrimSpace(p.Edited.Source+" "+p.Edited.Type))
 	}
 	if atrium.CodeOf(err) == atrium.CodePreconditionFailed {
-		r.refused = atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has changed the templates since you opened the page. Compare them below, and save again.")
+		r.refused = atrium.Errorf(atrium.CodePreconditionFailed, "The templates have changed since you opened this page. Compare them below, then save again.")
 	} else if err := r.refuse(err); err != nil {
 		return err
 	}

@@ -64,14 +64,14 @@ func showBytes(n int64) string {
 // labels are the titles of the fields of forms, by the members that the API names.
 var labels = map[string]string{
 	"name": "Name", "title": "Title", "domain": "Domain", "role": "Role", "scopes": "Scopes", "expiresInSeconds": "Last day",
-	"email": "E-mail", "phoneNumber": "Telephone", "slug": "Slug", "linkedinProfileUrl": "LinkedIn",
+	"email": "Email", "phoneNumber": "Phone", "slug": "Slug", "linkedinProfileUrl": "LinkedIn",
 	"claimedName": "Name in the entry", "claimedDomain": "Domain in the entry", "publishAt": "Publish at", "unpublishAt": "Unpublish at", "content": "Content", "group": "Group", "issuer": "Identity provider", "origins": "Sites", "accountId": "Account",
 	"url": "URL", "eventTypes": "Types", "sources": "Sources", "entryTypes": "Types of entries", "filter": "Condition", "rateLimit": "Rate", "headers": "Headers",
 	"q": "The search", "since": "From", "until": "Until", "rate": "Rate", "provider": "Provider", "source": "Source", "secret": "Secret",
-	"rule": "The search", "rule/text": "E-mail address or other text", "rule/textContains": "Part of a text", "rule/prospectEmail": "E-mail address of a prospect",
+	"rule": "The search", "rule/text": "Email address or other text", "rule/textContains": "Part of a text", "rule/prospectEmail": "Email address of a prospect",
 	"rule/claimedName": "Name in the entry", "rule/claimedDomain": "Domain in the entry", "rule/source": "Source", "rule/type": "Type",
 	"rule/payload/pointer": "Field of the payload", "rule/payload/equals": "Value of the field",
-	"mapping/type": "Type", "mapping/domain": "Domain of the account", "mapping/email": "E-mail address", "mapping/name": "Name of the account",
+	"mapping/type": "Type", "mapping/domain": "Domain of the account", "mapping/email": "Email address", "mapping/name": "Name of the account",
 	"mapping/accountId": "ID of the account", "mapping/occurredAt": "Time", "mapping/eventId": "ID of the event", "mapping/filter": "Condition",
 	"verification": "Verification", "verification/header": "Header", "verification/algorithm": "Algorithm", "verification/encoding": "Encoding",
 	"verification/prefix": "Prefix", "verification/content": "What is signed", "verification/timestampHeader": "Header with the time",

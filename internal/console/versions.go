@@ -219,11 +219,11 @@ func (c *Console) createVersion(r *request) error {
 	return r.redirect(r.own(), message, number)
 }
 
-// checkNext returns an error if somebody else has saved a version since the user opened the form.
+// checkNext returns an error if a version was saved since the user opened the form.
 func (r *request) checkNext() error {
 	next, err := r.nextVersion()
 	if seen := r.form("next"); err == nil && seen != "" && seen != strconv.FormatInt(next, 10) {
-		return atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has saved a version since you opened the page. Compare it with yours, and save again.")
+		return atrium.Errorf(atrium.CodePreconditionFailed, "A version was saved since you opened this page. Compare it with yours, then save again.")
 	}
 	return err
 }

@@ -218,7 +218,7 @@ func (l *Lines) encode(cells [][]byte, line int) error {
 		case (f.Member == "domain" && f.Required || f.Member == memberAccount) && len(text) > 0 && !IsDomain(text):
 			return &Fault{line, f.Member, NotDomain}
 		case f.Member == memberEmail && len(text) > 0 && (len(text) > maxPersonal || !atrium.IsEmail(string(text))):
-			return &Fault{line, f.Member, "is not an e-mail address, such as jane@example.com"}
+			return &Fault{line, f.Member, "is not an email address, such as jane@example.com"}
 		case len(text) > 0:
 			var err error
 			if out, err = jsontext.AppendQuote(append(out, `,"`+f.Member+`":`...), text); err != nil {
@@ -275,7 +275,7 @@ func (l *Lines) joinParts(name int) bool {
 	return true
 }
 
-// matchBy returns how a row that is a prospect is matched when it is imported again: by its e-mail address, or by all
+// matchBy returns how a row that is a prospect is matched when it is imported again: by its email address, or by all
 // its values if it has none. The server derives its identifier from them, because that needs a secret.
 func (l *Lines) matchBy() string {
 	i := slices.IndexFunc(l.kind.Fields, func(f Field) bool { return f.Member == memberEmail })

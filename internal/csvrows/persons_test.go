@@ -38,7 +38,7 @@ func TestAnAddressThatIsNoneIsAFaultOfItsRow(t *testing.T) {
 		t.Fatalf("%s, %v, %v", out, faults, err)
 	}
 	for i, line := range []int{3, 5, 6, 7, 8} {
-		if f := faults[i]; f.Line != line || f.Member != "email" || f.Detail != "is not an e-mail address, such as jane@example.com" {
+		if f := faults[i]; f.Line != line || f.Member != "email" || f.Detail != "is not an email address, such as jane@example.com" {
 			t.Errorf("%v", f)
 		}
 	}

@@ -28,7 +28,7 @@ type Dispatcher struct {
 	mu       sync.Mutex
 	refused  bool                                  // since the last complete pass, a webhook got no session because maxSessions were open; guarded by mu
 	sessions map[atrium.WebhookID]*session         // guarded by mu
-	tenants  map[atrium.TenantID]*tenantDeliveries // those with sessions, or that have not paid for their requests; guarded by mu
+	tenants  map[atrium.TenantID]*tenantDeliveries // those with sessions, or whose token bucket is not full; guarded by mu
 	active   int                                   // tenants with sessions; guarded by mu
 }
 
@@ -67,8 +67,8 @@ func (t *tenantDeliveries) charge(n int, interval time.Duration) {
 	t.take(time.Now(), n, interval)
 }
 
-// paid reports whether the tenant has its whole burst again.
-func (t *tenantDeliveries) paid(now time.Time, interval time.Duration) bool {
+// bucketFull reports whether the tenant has its whole burst again.
+func (t *tenantDeliveries) bucketFull(now time.Time, interval time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !t.next.After(now.Add(-maxBurst * interval))
@@ -181,7 +181,7 @@ func (d *Dispatcher) claim(ctx, drain context.Context, running *sync.WaitGroup) 
 	for id, t := range d.tenants {
 		t.crowded.Store(t.refused)
 		t.refused = false
-		if t.sessions == 0 && t.paid(now, requestInterval) {
+		if t.sessions == 0 && t.bucketFull(now, requestInterval) {
 			delete(d.tenants, id)
 		}
 	}
@@ -246,7 +246,7 @@ func (d *Dispatcher) reserve(due store.DueWebhook) bool {
 	return true
 }
 
-// unreserve releases what reserve has reserved. A tenant that has not paid for its requests is not forgotten: its webhooks may
+// unreserve releases what reserve has reserved. A tenant whose token bucket is not full is not forgotten: its webhooks may
 // soon have sessions again.
 func (d *Dispatcher) unreserve(due store.DueWebhook) {
 	d.mu.Lock()
@@ -255,7 +255,7 @@ func (d *Dispatcher) unreserve(due store.DueWebhook) {
 	t := d.tenants[due.TenantID]
 	if t.sessions--; t.sessions == 0 {
 		d.active--
-		if t.paid(time.Now(), requestInterval) {
+		if t.bucketFull(time.Now(), requestInterval) {
 			delete(d.tenants, due.TenantID)
 		}
 	}

@@ -142,7 +142,7 @@ func TestRequestsOfATenantBeginAtARate(t *testing.T) {
 }
 
 // A tenant whose sessions end, also because it deletes its webhooks, has its debt when the next ones begin.
-func TestTenantWithoutSessionsKeepsItsDebt(t *testing.T) {
+func TestIdleTenantKeepsItsTokenBucket(t *testing.T) {
 	d := New(Config{Store: &dueStore{}, MaxRequests: 1})
 	due := store.DueWebhook{TenantID: atrium.NewID[atrium.TenantID](), WebhookID: atrium.NewID[atrium.WebhookID]()}
 	d.reserve(due)

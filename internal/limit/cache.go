@@ -49,7 +49,7 @@ func (c *Cache[O, K, V]) Get(key K) (value V, ok bool) {
 }
 
 // Put stores a value and its size, and replaces the value of the key, if any. A value that does not fit into the share of its owner is
-// evicted at once.
+// evicted immediately.
 func (c *Cache[O, K, V]) Put(owner O, key K, value V, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,8 +1,8 @@
 // Package limit limits connections, request rates, requests in flight and memory. Its connections
 // also combine writes (Cork) and detect pipelined requests (Pipelines). It does not import net/http.
 //
-// Rates remember a maximum number of keys; the other types remember only keys with something held
-// or waiting.
+// Rates and Recent remember a maximum number of keys, and Cache evicts from the owner that uses most. The other types remember
+// only keys with something held or waiting.
 package limit
 
 import (

@@ -26,7 +26,7 @@ func (c *conn) Uncork() error {
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	if c.answersTooOften(len(b)) {
+	if c.exceedsKeyUpdates(len(b)) {
 		_ = c.Close() // crypto/tls reports the error at the next write only
 		return 0, errKeyUpdates
 	}

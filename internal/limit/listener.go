@@ -2,7 +2,7 @@ package limit
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -34,23 +34,23 @@ const (
 	recordsRate  = 16_000 // a second
 	recordsBurst = 4_000
 
-	// smallRead is how much is read at once from a client that sends them, in bytes: at most smallReadRecords.
+	// smallRead is the maximum of bytes in one read from a client that sends them: at most smallReadRecords.
 	smallRead        = 2 << 10
 	smallReadRecords = 96
 )
 
-// A client may demand the update of the server's keys with a KeyUpdate (RFC 8446 section 4.6.3). crypto/tls writes each answer at
-// once, which takes about 30 µs of a processor. Honest clients demand it after many gigabytes or hours.
+// A client may request a key update of the server with a KeyUpdate (RFC 8446 section 4.6.3). crypto/tls replies to each
+// immediately, which takes about 30 µs of a processor. Honest clients request one after many gigabytes or hours.
 const (
-	// keyUpdateBytes is the size of an answer: a header, 5 bytes, their type and a tag.
+	// keyUpdateBytes is the size of a reply: a header, a message of 5 bytes, the content type and a tag.
 	keyUpdateBytes = recordHeaderBytes + 5 + 1 + 16
 
-	// maxKeyUpdates is how many writes of this size a connection may need, and one more for each second and each request, of
-	// which the end of a chunked response has this size, too (RFC 9112 section 7.1).
+	// maxKeyUpdates is how many writes of this size a connection may cause, and one more for each second and each request: the
+	// final chunk of a response (RFC 9112 section 7.1) has this size, too.
 	maxKeyUpdates = 16
 )
 
-var errKeyUpdates = fmt.Errorf("the client has demanded more than %d updates of keys", maxKeyUpdates)
+var errKeyUpdates = errors.New("the client requests too many TLS key updates")
 
 // Bounds configure a Listener.
 type Bounds struct {
@@ -188,7 +188,7 @@ const minWait = 10 * time.Microsecond
 // background during each request, to detect that the client has closed the connection: so a client that waits for its
 // response is noticed even if its next request comes immediately.
 //
-// It pauses if the client has sent many small TLS records: before the next read, when the requests in them are known.
+// If the client has sent many small TLS records, it pauses before the next read: only then are the requests in them counted.
 func (c *conn) Read(b []byte) (int, error) {
 	if c.tls {
 		c.parts.Allow(int(c.allowed.Swap(0)))
@@ -220,8 +220,8 @@ func (c *conn) AllowRecords() {
 	c.requests.Add(1)
 }
 
-// answersTooOften counts a write of n bytes, and reports whether the client has demanded too many updates of keys.
-func (c *conn) answersTooOften(n int) bool {
+// exceedsKeyUpdates counts a write of n bytes, and reports whether the client has requested too many key updates.
+func (c *conn) exceedsKeyUpdates(n int) bool {
 	return c.tls && n == keyUpdateBytes && c.keyUpdates.Add(1) > maxKeyUpdates+c.requests.Load()+int64(time.Since(c.accepted).Seconds())
 }
 
@@ -237,8 +237,8 @@ func (c *conn) Spend(n int) time.Duration {
 	return c.spend(n, c.listener.bounds.Spent, func(of *client) *Pace { return &of.pace })
 }
 
-// spend is Spend for any pace, of which a connection spends at most once before it waits.
-func (c *conn) spend(n, once int, of func(*client) *Pace) time.Duration {
+// spend is Spend for any pace, of which one connection spends at most maxSpend before it waits.
+func (c *conn) spend(n, maxSpend int, of func(*client) *Pace) time.Duration {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	shared := c.listener.clients[c.client]
@@ -248,7 +248,7 @@ func (c *conn) spend(n, once int, of func(*client) *Pace) time.Duration {
 	pace := of(shared)
 	wait := pace.Spend(n)
 	// The open connections must not wait for what closed ones have spent.
-	most := pace.duration(shared.open * once)
+	most := pace.duration(shared.open * maxSpend)
 	pace.Forget(most)
 	return min(wait, most)
 }

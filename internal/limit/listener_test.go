@@ -245,11 +245,11 @@ func TestTheConnectionsOfAClientShareAPace(t *testing.T) {
 	}
 }
 
-// A client may demand the update of keys now and then, not all the time: each answer takes longer than the demand.
-func TestDemandsForUpdatesOfKeysAreBounded(t *testing.T) {
+// A client may request a key update now and then, not all the time: each reply takes longer than the request.
+func TestTooManyKeyUpdateRequestsCloseTheConnection(t *testing.T) {
 	f := listen(t, limit.Bounds{All: 10, Client: 5, TLS: true})
 	for name, c := range map[string]struct {
-		demands, requests int
+		updates, requests int
 		open              bool
 	}{
 		"few":                  {16, 0, true},
@@ -264,22 +264,22 @@ func TestDemandsForUpdatesOfKeysAreBounded(t *testing.T) {
 			for range c.requests {
 				accepted.(interface{ AllowRecords() }).AllowRecords()
 			}
-			demanded := make(chan error, 1)
-			go func() { demanded <- demand(client, c.demands) }()
+			requested := make(chan error, 1)
+			go func() { requested <- requestKeyUpdates(client, c.updates) }()
 			server := tls.Server(accepted, &tls.Config{Certificates: []tls.Certificate{certificate(t)}, SessionTicketsDisabled: true})
 			read, err := io.ReadAll(server)
-			if open := err == nil && len(read) == c.demands; open != c.open {
-				t.Errorf("after %d demands in %d requests: %d bytes, %v", c.demands, c.requests, len(read), err)
+			if open := err == nil && len(read) == c.updates; open != c.open {
+				t.Errorf("after %d key update requests in %d requests: %d bytes, %v", c.updates, c.requests, len(read), err)
 			}
-			if err := <-demanded; err != nil && c.open {
+			if err := <-requested; err != nil && c.open {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// demand sends demands for updates of keys, with a byte of data before each, as crypto/tls allows any number of them.
-func demand(conn net.Conn, demands int) error {
+// requestKeyUpdates sends key update requests, with a byte of data before each, as crypto/tls allows any number of them.
+func requestKeyUpdates(conn net.Conn, updates int) error {
 	keys := &tlstest.KeyLog{}
 	client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, KeyLogWriter: keys}) //nolint:gosec // a test
 	if err := client.Handshake(); err != nil {
@@ -287,7 +287,7 @@ func demand(conn net.Conn, demands int) error {
 	}
 	go func() { _, _ = io.Copy(io.Discard, conn) }()
 	records, err := keys.Records(tlstest.ClientSecret, 0, client.ConnectionState())
-	for i := 0; err == nil && i < demands; i++ {
+	for i := 0; err == nil && i < updates; i++ {
 		var update []byte
 		data := records.Data([]byte("a"))
 		if update, err = records.KeyUpdate(); err == nil {

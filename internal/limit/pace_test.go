@@ -22,7 +22,7 @@ func TestPaceDelaysWhatExceedsItsRate(t *testing.T) {
 			{50 * time.Millisecond, 10, 10 * time.Millisecond},
 			{20 * time.Millisecond, 10, 0},                 // 10 of the 20 were left
 			{time.Hour, 100, 0},                            // no more than the burst is saved
-			{0, 5000, 5 * time.Second},                     // more than the burst at once
+			{0, 5000, 5 * time.Second},                     // more than the burst together
 			{5*time.Second + 100*time.Millisecond, 100, 0}, // all of it
 		} {
 			time.Sleep(c.idle)

@@ -39,7 +39,7 @@ type Semaphore[K comparable] struct {
 type SemaphoreBounds struct {
 	Slots   int           // maximum number of holders
 	Each    int           // maximum number of holders per group; 0 for no such limit
-	Waiting int           // maximum number of waiters per key; 0 refuses at once
+	Waiting int           // maximum number of waiters per key; 0 refuses immediately
 	Timeout time.Duration // maximum wait; 0 waits until the context ends
 }
 

@@ -347,7 +347,7 @@ func (e *evaluation) time() *atrium.Time {
 // hostCharacters are those of host names in canonical form.
 const hostCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-."
 
-// domainOfEmail returns the domain of an e-mail address whose users belong together; "" if it has none.
+// domainOfEmail returns the domain of an email address whose users belong together; "" if it has none.
 func domainOfEmail(address string) string {
 	at := strings.LastIndexByte(address, '@')
 	if at < 0 {

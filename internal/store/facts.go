@@ -28,12 +28,12 @@ func (s *Store) Server(ctx context.Context) (*Server, error) {
 	return server, kernel.Public(err)
 }
 
-// newestOf is the number of tenants whose audit records NewestInstant reads, newest tenants first. Each takes a query, and on a
+// maxAuditTenants is the number of tenants whose audit records NewestInstant reads, newest tenants first. Each takes a query, and on a
 // server a round trip, because every statement must name one tenant.
-const newestOf = 100
+const maxAuditTenants = 100
 
-// NewestInstant returns the newest timestamp of API key usage and audit records, or 0 if there is none. Package doctor uses it
-// to detect a clock that was set back. The schema must be up to date.
+// NewestInstant returns the newest timestamp of API key usage, and of the audit records of operators and of the maxAuditTenants newest
+// tenants, or 0 if there is none. Package doctor uses it to detect a clock that was set back. The schema must be up to date.
 func (s *Store) NewestInstant(ctx context.Context) (newest atrium.Time, err error) {
 	latest := func(sql string, args ...any) error {
 		return s.db.Query(ctx, sql, args, func(r engine.Row) error {
@@ -44,7 +44,7 @@ func (s *Store) NewestInstant(ctx context.Context) (newest atrium.Time, err erro
 	if err := latest("SELECT COALESCE(MAX(last_used_at), 0) FROM api_keys"); err != nil {
 		return 0, err
 	}
-	tenants, _, err := s.Tenants(ctx, nil, newestOf)
+	tenants, _, err := s.Tenants(ctx, nil, maxAuditTenants)
 	if err != nil {
 		return 0, err
 	}

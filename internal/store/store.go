@@ -1,10 +1,10 @@
-// Package store keeps the data of all tenants in a database: embedded SQLite or a PostgreSQL
+// Package store stores the data of all tenants in a database: embedded SQLite or a PostgreSQL
 // server. It owns the schema, all SQL, and the rules that must hold within a transaction.
 //
 // A method that reads or changes the data of a tenant takes the tenant's identifier and finds
 // only the data of this tenant. Errors that a caller may see are *atrium.Error: NotFound,
-// Conflict and so on as each method says, and Unavailable if the database failed and nothing was
-// changed. Any other error is a bug or a damaged database.
+// Conflict and so on as each method says, and Unavailable if the database failed. Unless it is
+// atrium.Uncertain, nothing was changed. Any other error is a bug or a damaged database.
 package store
 
 import (

@@ -91,7 +91,7 @@ func expand(secret []byte, label string, length int) ([]byte, error) {
 // Data returns a record of application data.
 func (r *Records) Data(data []byte) []byte { return r.record(data, 23) }
 
-// KeyUpdate returns a record that demands an update of the keys of the other side, and updates those of this side (RFC 8446
+// KeyUpdate returns a record that requests a key update of the other side, and updates those of this side (RFC 8446
 // section 4.6.3).
 func (r *Records) KeyUpdate() ([]byte, error) {
 	record := r.record([]byte{24, 0, 0, 1, 1}, 22)

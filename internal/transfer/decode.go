@@ -112,7 +112,7 @@ func (d *decoder) matchBy(p *atrium.LinkedProspect) {
 		case d.Has("prospectId"):
 			return "must not be present with prospectId"
 		case r == store.ByEmail && (p.Email == nil || *p.Email == ""):
-			return "must not be email without an email"
+			return "must not be \"email\" if email is empty"
 		}
 		return ""
 	})

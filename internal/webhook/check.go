@@ -52,7 +52,7 @@ func hostFaults(u *url.URL, allow []netip.Prefix) (faults []atrium.Fault) {
 		faults = append(faults, atrium.Fault{In: atrium.InBody, Where: "/url", Detail: detail})
 	}
 	const (
-		bySetting  = "that the operator of the server permits by the setting webhook-allow (ATRIUM_WEBHOOK_ALLOW)"
+		bySetting  = "that the server allows with the setting webhook-allow (ATRIUM_WEBHOOK_ALLOW)"
 		needsHTTPS = "must begin with https://: http:// is only for hosts " + bySetting
 	)
 	host := u.Hostname()
@@ -137,9 +137,9 @@ func CheckHeaders(headers []Header) (faults []atrium.Fault) {
 		size += len(h.Name) + len(h.Value)
 		switch name := strings.ToLower(h.Name); {
 		case !httpguts.ValidHeaderFieldName(h.Name):
-			fault(where, "must be a valid name of a header")
+			fault(where, "must be a valid header name")
 		case isReserved(h.Name):
-			fault(where, "is a header that only Atrium sets")
+			fault(where, "is reserved and cannot be set")
 		case seen[name]:
 			fault(where, "repeats the name of another header")
 		default:

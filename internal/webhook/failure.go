@@ -15,7 +15,7 @@ import (
 )
 
 // details has the text of each failure for the tenant. The text of the cause could name addresses that
-// only the operators of the server should know.
+// only the administrator of the server should know.
 var details = map[Failure]string{
 	DNS:      "The host name could not be resolved.",
 	Blocked:  "The host has an address that may not be called.",

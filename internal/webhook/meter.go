@@ -10,8 +10,8 @@ import (
 // Limits on the bytes read from a connection, TLS overhead included: an endpoint could otherwise send unlimited TLS messages such as
 // KeyUpdate (RFC 8446 section 4.6.3), which cost more processor time than data.
 const (
-	// maxHandshake is for a TLS handshake. Certificates are parsed before they can be counted, and crypto/tls takes 256 KiB of them, which
-	// can occupy 13 MB. Usual are 3 to 6 KiB.
+	// maxHandshake is for a TLS handshake. Certificates are parsed before they can be counted, and crypto/tls accepts 256 KiB of them, which
+	// can occupy 13 MB. 3 to 6 KiB are usual.
 	maxHandshake = 32 << 10
 
 	// maxReceived is for a response: its headers and what is read of its body, with what TLS and chunks add.
@@ -20,13 +20,13 @@ const (
 	// maxIdle is for the time after a response, such as session tickets and the end of the connection.
 	maxIdle = 4 << 10
 
-	// maxKeyUpdates is how many updates of our keys the endpoint may demand in a handshake, and with each response. crypto/tls
-	// writes each answer at once, as a record of keyUpdateBytes: a header, 5 bytes, their type and a tag. That takes about 30 µs of
-	// a processor.
+	// maxKeyUpdates is how many key updates the endpoint may request in a handshake, and with each response. crypto/tls replies to
+	// each immediately, with a record of keyUpdateBytes: a header, a message of 5 bytes, the content type and a tag. That takes about
+	// 30 µs of a processor.
 	maxKeyUpdates  = 8
 	keyUpdateBytes = 5 + 5 + 1 + 16
 
-	// minRead is what a read counts as, at least: a system call takes as long for one byte.
+	// minRead is the minimum that a read counts as: a system call takes as long for one byte.
 	minRead = 64
 )
 
@@ -37,7 +37,7 @@ type meter struct {
 	mu         sync.Mutex
 	received   int64
 	left       int64
-	keyUpdates int // that may still be answered
+	keyUpdates int // replies that are left
 	uses       int // requests that have begun
 }
 
@@ -73,8 +73,8 @@ func (m *meter) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// Write closes the connection instead of answering too many demands for an update of keys (RFC 8446 section 4.6.3). No request
-// has a part of their size.
+// Write closes the connection instead of replying to too many key update requests (RFC 8446 section 4.6.3). No part of a request
+// has the size of a reply.
 func (m *meter) Write(b []byte) (int, error) {
 	if len(b) == keyUpdateBytes {
 		m.mu.Lock()
@@ -89,10 +89,10 @@ func (m *meter) Write(b []byte) (int, error) {
 	return m.Conn.Write(b)
 }
 
-var errKeyUpdates = fmt.Errorf("the endpoint demands more than %d updates of keys", maxKeyUpdates)
+var errKeyUpdates = fmt.Errorf("the endpoint requests more than %d TLS key updates", maxKeyUpdates)
 
-// errReceived is the error of a connection of which too much was read.
-var errReceived = fmt.Errorf("the endpoint sends more than %d bytes in a TLS handshake, or %d in a response", maxHandshake, maxReceived)
+// errReceived is the error of a connection on which the endpoint has sent too much.
+var errReceived = fmt.Errorf("the endpoint sends more than %d bytes in a TLS handshake, %d in a response, or %d after it", maxHandshake, maxReceived, maxIdle)
 
 // A usage is what a request has received, on all connections on which it was tried.
 type usage struct {
@@ -115,7 +115,7 @@ func (u *usage) trace() *httptrace.ClientTrace {
 	}}
 }
 
-// end returns how many bytes the request has received.
+// end returns how many bytes the request has received, with minRead at least for each read.
 func (u *usage) end() int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -41,18 +41,18 @@ func TestBytesOfTLSCountAsReceived(t *testing.T) {
 	}
 }
 
-// An endpoint may demand the update of keys now and then, not all the time: each answer takes longer than the demand.
-func TestDemandsOfAnEndpointForUpdatesOfKeysAreBounded(t *testing.T) {
+// An endpoint may request a key update now and then, not all the time: each reply takes longer than the request.
+func TestTooManyKeyUpdateRequestsOfAnEndpointCloseTheConnection(t *testing.T) {
 	now := time.Now()
 	certificate, trusted := certificateFor(t, "good.example", now.Add(-time.Hour), now.Add(time.Hour))
 	resolver := newDNS(t, func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
-	for demands, result := range map[int]Result{maxKeyUpdates: Succeeded, maxKeyUpdates + 1: Retry} {
+	for updates, result := range map[int]Result{maxKeyUpdates: Succeeded, maxKeyUpdates + 1: Retry} {
 		url := listen(t, func(plain net.Conn) {
 			keys := &tlstest.KeyLog{}
 			conn := tls.Server(plain, &tls.Config{Certificates: []tls.Certificate{certificate}, KeyLogWriter: keys, SessionTicketsDisabled: true})
 			_, _ = conn.Read(make([]byte, 4096))
 			records, err := keys.Records(tlstest.ServerSecret, 0, conn.ConnectionState())
-			for i := 0; err == nil && i < demands; i++ {
+			for i := 0; err == nil && i < updates; i++ {
 				var update []byte
 				data := records.Data([]byte("HTTP/1.1 200 OK\r\nX-Long: a"[i : i+1]))
 				if update, err = records.KeyUpdate(); err == nil {
@@ -60,7 +60,7 @@ func TestDemandsOfAnEndpointForUpdatesOfKeysAreBounded(t *testing.T) {
 				}
 			}
 			if err == nil {
-				_, err = plain.Write(records.Data([]byte("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"[demands:])))
+				_, err = plain.Write(records.Data([]byte("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"[updates:])))
 			}
 			_, _ = io.Copy(io.Discard, plain) // until the sender closes the connection
 			if err != nil && result == Succeeded {
@@ -70,7 +70,7 @@ func TestDemandsOfAnEndpointForUpdatesOfKeysAreBounded(t *testing.T) {
 		_, port, _ := net.SplitHostPort(strings.TrimPrefix(url, "http://"))
 		a := newTestSender(t, Config{Allow: loopback, Resolver: resolver, RootCAs: trusted}).Send(t.Context(), endpoint("https://good.example:"+port), message, now)
 		if a.Result != result {
-			t.Errorf("%d demands: %+v", demands, a)
+			t.Errorf("%d key update requests: %+v", updates, a)
 		}
 	}
 }

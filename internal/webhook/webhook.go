@@ -89,7 +89,7 @@ type Attempt struct {
 	BodyPrefix []byte        // the first MaxBodyPrefix bytes of the body of the response
 	RetryAfter time.Duration // that the endpoint asked for, up to MaxRetryAfter; 0 for none
 	Handshake  bool          // a TLS handshake was begun
-	Received   int64         // bytes of the response, with those of TLS
+	Received   int64         // bytes read, with those of TLS; each read counts as at least 64
 	Cause      error         // of the failure, for logs only: it may name addresses of the network; may be nil
 }
 

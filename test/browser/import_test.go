@@ -70,7 +70,7 @@ func TestARefusedImportKeepsItsColumnsAndFile(t *testing.T) {
 		b.submit(`.actions button:not([formaction])`)
 		b.heading("people.csv: columns")
 		found := b.seen("main")
-		for _, want := range []string{"This file has faults. Nothing was stored.", "Company website Account, by its domain", "matches no account", "is not an e-mail address"} {
+		for _, want := range []string{"This file has faults. Nothing was stored.", "Company website Account, by its domain", "matches no account", "is not an email address"} {
 			if !strings.Contains(found, want) {
 				t.Errorf("the page lacks %q: %q", want, found)
 			}

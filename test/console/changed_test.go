@@ -109,7 +109,7 @@ func TestTheSecondOfTwoChangesSeesTheFirst(t *testing.T) {
 				}
 				maps.Copy(second, c.unstored)
 				a := send(second)
-				if a.StatusCode != http.StatusPreconditionFailed || !strings.Contains(a.body, "Somebody else has made a change") {
+				if a.StatusCode != http.StatusPreconditionFailed || !strings.Contains(a.body, "The data has changed since") {
 					t.Fatalf("the second: %s %s", a.Status, a.body)
 				}
 				if linked := regexp.MustCompile(`role="alert".*<a href="#([^"]+)">`).FindStringSubmatch(a.body); linked == nil || !strings.Contains(a.body, `id="`+linked[1]+`"`) {

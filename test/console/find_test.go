@@ -49,7 +49,7 @@ func TestTheSearchFindsAccountsProspectsAndPages(t *testing.T) {
 	})
 }
 
-// The link to all accounts that match an e-mail address leads to those that the search has found, and more.
+// The link to all accounts that match an email address leads to those that the search has found, and more.
 func TestTheSearchLeadsToAllAccountsThatMatch(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t

@@ -118,7 +118,7 @@ func TestACheckOfPersonsSaysWhatIsMissing(t *testing.T) {
 		}
 		fields := url.Values{"kind": {"prospects"}, "column:firstName": {"0:First Name"}, "column:lastName": {"1:Last Name"}, "column:email": {"2:Email"}}
 		a := s.upload(of+"/import?check=true", fields, file, cookie)
-		for _, want := range []string{"2 rows have no name.", `<td class="number">5</td><td>Email <small class="quiet">E-mail</small></td><td>is not an e-mail address, such as jane@example.com</td>`} {
+		for _, want := range []string{"2 rows have no name.", `<td class="number">5</td><td>Email <small class="quiet">Email</small></td><td>is not an email address, such as jane@example.com</td>`} {
 			if !strings.Contains(a.body, want) {
 				t.Errorf("the check lacks %q: %s", want, a.body)
 			}

@@ -22,10 +22,10 @@ func TestAProspectIsLinkedByItsAddress(t *testing.T) {
 		}
 		cookie, of := s.signIn(atrium.RoleSupport), "/console/"+string(s.tenants[0])
 		const account, prospect = "/accounts/account_000000000000000000000000a1", "/prospects/prospect_000000000000000000000000a7"
-		const unknown = "No prospect has this e-mail address or ID."
+		const unknown = "No prospect has this email address or ID."
 		for entered, want := range map[string]string{
 			"nobody@people.example": unknown, "robin": unknown, "obin@people.example": unknown, "prospect_00000000000000000000000000": unknown, "": unknown,
-			"prospect_000000000000000000000000b1": unknown, "Twin@people.example": "Several prospects have this e-mail address",
+			"prospect_000000000000000000000000b1": unknown, "Twin@people.example": "Several prospects have this email address",
 		} {
 			a := s.ask(http.MethodPost, of+account+"/link", url.Values{"prospect": {entered}}, cookie)
 			if a.StatusCode < 400 || !strings.Contains(a.body, want) || !strings.Contains(a.body, ` value="`+entered+`"`) || strings.Contains(a.body, "this key") {

@@ -141,7 +141,7 @@ func TestTheDataOfAPersonIsDownloaded(t *testing.T) {
 	})
 }
 
-// The e-mail address of a prospect is carried over in a form: addresses of pages are in histories and logs.
+// The email address of a prospect is carried over in a form: addresses of pages are in histories and logs.
 func TestAProspectLeadsToWhatIsStoredAboutThePerson(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t

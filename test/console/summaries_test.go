@@ -81,7 +81,7 @@ func TestATemplateIsPreviewedOnTheLatestEntryAndStoredOnlyWhenSaved(t *testing.T
 		post(summaryForm{"crm", "", "{a} <b>"}.values("preview"), http.StatusBadRequest, "Template must have a JSON Pointer", ">{a} &lt;b&gt;</textarea>", ">a 1<")
 		post(summaryForm{"crm", "", "{a}"}.values("save"), http.StatusBadRequest, "must have a JSON Pointer", ">{a}</textarea>")
 		post(summaryForm{"", "", "a"}.values("save"), http.StatusBadRequest, "must be 1 to 100 characters long")
-		post(summaryForm{"crm", "", "a"}.values("save", "tag", `"other"`), http.StatusPreconditionFailed, "Somebody else has changed the templates", ">a</textarea>")
+		post(summaryForm{"crm", "", "a"}.values("save", "tag", `"other"`), http.StatusPreconditionFailed, "The templates have changed since", ">a</textarea>")
 		post(summaryForm{"crm", "", ""}.values("delete"), http.StatusNotFound)
 		post(summaryForm{"crm", "", ""}.values("delete", "question", "Delete?"), http.StatusOK, "Delete?")
 		if s.changes() != before {

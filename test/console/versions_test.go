@@ -109,7 +109,7 @@ func TestAVersionIsSavedAndPublishedAtOnce(t *testing.T) {
 		form.Set("next", "3")
 		form.Set("content", `{"a":"mine"}`)
 		if a := s.ask(http.MethodPost, s.audiencePath()+"/versions", form, cookie); a.StatusCode != http.StatusPreconditionFailed ||
-			!strings.Contains(a.body, "Somebody else has saved a version") || !strings.Contains(a.body, "mine") || !strings.Contains(a.body, "Save as version 4<") {
+			!strings.Contains(a.body, "A version was saved since") || !strings.Contains(a.body, "mine") || !strings.Contains(a.body, "Save as version 4<") {
 			t.Errorf("with another version since: %s %s", a.Status, a.body)
 		}
 		form.Del("next")

@@ -27,11 +27,11 @@ type Report struct {
 	Differences []Difference `json:"differences,omitempty"` // up to 20
 	More        int64        `json:"moreDifferences,omitempty"`
 
-	// Already says that the target had all of this before, so that nothing was copied.
-	Already bool `json:"alreadyCopied,omitempty"`
+	// AlreadyCopied says that the target had all of this before, so nothing was copied.
+	AlreadyCopied bool `json:"alreadyCopied,omitempty"`
 
-	sums map[string]hash.Hash
-	once bool // a difference ends the comparison with errDiffers
+	sums        map[string]hash.Hash
+	stopAtFirst bool // a difference ends the comparison with errDiffers
 }
 
 // A Table has the number of compared rows of a table, and their checksum in the source.
@@ -103,7 +103,7 @@ func (c *Copier) CompareTenant(ctx context.Context, id atrium.TenantID) (*Report
 }
 
 func (c *Copier) compareTenant(ctx context.Context, id atrium.TenantID, r *Report) error {
-	if r.once { // a tenant that the target is deleting may still have all rows
+	if r.stopAtFirst { // a tenant that the target is deleting may still have all rows
 		if found, err := exists(c.To.OutsideTx(ctx), hasTenantToCopy, tenantArg(id)); err != nil || !found {
 			return cmp.Or(err, errDiffers)
 		}
@@ -141,7 +141,7 @@ func (c *Copier) compareTable(ctx context.Context, t *table, id atrium.TenantID,
 		return err
 	}
 	r.add(id, t.Name, sums[0], sums[1])
-	if r.once && r.Different() {
+	if r.stopAtFirst && r.Different() {
 		return errDiffers
 	}
 	return nil

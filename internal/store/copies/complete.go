@@ -10,8 +10,8 @@ import (
 	"atrium/internal/store/register"
 )
 
-// An occupiedError says that the target has data that is not from an unfinished copy. The data may be that of a copy
-// that is complete: a process that is killed after the end of a copy cannot report it.
+// An occupiedError says that the target has data that is not from an unfinished copy. It may be from a complete one: a process that
+// is killed after the end of a copy cannot report it.
 type occupiedError struct{ error }
 
 // Unwrap returns the error for the user.
@@ -20,15 +20,15 @@ func (e occupiedError) Unwrap() error { return e.error }
 // errDiffers ends a comparison at the first difference.
 var errDiffers = errors.New("the databases differ")
 
-// completeOr returns the report of a comparison if the target is occupied by the same data, and otherwise err. A copy
-// leaves no mark of its end, and a mark would not say what has changed since: only the comparison does.
-func (c *Copier) completeOr(ctx context.Context, err error, compare func(context.Context, *Report) error) (*Report, error) {
+// reportIfComplete returns the report of a comparison if err says that the target is occupied, and it has the same data. Otherwise
+// it returns err. A finished copy leaves no mark, which would not say what has changed since: only the comparison does.
+func (c *Copier) reportIfComplete(ctx context.Context, err error, compare func(context.Context, *Report) error) (*Report, error) {
 	occupied, ok := errors.AsType[occupiedError](err)
 	if !ok {
 		return newReport(), err
 	}
 	r := newReport()
-	r.once = true
+	r.stopAtFirst = true
 	switch err := compare(ctx, r); {
 	case errors.Is(err, errDiffers):
 		return newReport(), occupied.error
@@ -42,16 +42,16 @@ func (c *Copier) completeOr(ctx context.Context, err error, compare func(context
 	} else if same {
 		return newReport(), atrium.Errorf(atrium.CodeConflict, "The source and the target are the same database.")
 	}
-	r.Already = true
+	r.AlreadyCopied = true
 	return r, nil
 }
 
-// tenantComplete returns a comparison of all of a tenant. It begins with the tenant and its keys, which are few rows and
-// differ first.
-func (c *Copier) tenantComplete(id atrium.TenantID) func(context.Context, *Report) error {
+// compareForRerun returns a comparison of all of a tenant. It begins with the tenant and its keys: these are few rows, and most
+// likely to differ.
+func (c *Copier) compareForRerun(id atrium.TenantID) func(context.Context, *Report) error {
 	return func(ctx context.Context, r *Report) error {
 		first := newReport()
-		first.once = true
+		first.stopAtFirst = true
 		_, access, _ := stages()
 		for _, t := range access {
 			if err := c.compareTable(ctx, t, id, tenantArg(id), first); err != nil {
@@ -62,8 +62,8 @@ func (c *Copier) tenantComplete(id atrium.TenantID) func(context.Context, *Repor
 	}
 }
 
-// everythingComplete compares everything. It begins with the settings, of which one is random.
-func (c *Copier) everythingComplete(ctx context.Context, r *Report) error {
+// compareEverythingForRerun compares everything. It begins with the settings, one of which is random.
+func (c *Copier) compareEverythingForRerun(ctx context.Context, r *Report) error {
 	first := newReport()
 	if err := c.compareSettings(ctx, first); err != nil {
 		return err

@@ -55,7 +55,7 @@ func (c *Copier) Tenant(ctx context.Context, id atrium.TenantID) (*Report, error
 		return r, atrium.Errorf(atrium.CodeConflict, "A copy of everything to the target is not complete: continue it, or use another target.")
 	}
 	if err := c.begin(ctx, id); err != nil {
-		return c.completeOr(ctx, err, c.tenantComplete(id))
+		return c.reportIfComplete(ctx, err, c.compareForRerun(id))
 	}
 	err := c.copyTenant(ctx, id, r)
 	if err != nil || r.Different() {

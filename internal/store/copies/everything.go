@@ -26,7 +26,7 @@ func (c *Copier) Everything(ctx context.Context) (*Report, error) {
 		return r, err
 	}
 	if err := c.beginAll(ctx); err != nil {
-		return c.completeOr(ctx, err, c.everythingComplete)
+		return c.reportIfComplete(ctx, err, c.compareEverythingForRerun)
 	}
 	err := eachTenant(ctx, c.From, func(id atrium.TenantID) error {
 		if done, err := c.isComplete(ctx, id); err != nil {

@@ -137,7 +137,7 @@ func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.P
 	}
 }
 
-// FindProspects returns up to limit prospects with an e-mail address, by identifier, after a
+// FindProspects returns up to limit prospects with an email address, by identifier, after a
 // position, nil for the first; of the account that account leads to and those merged into it, unless
 // account is "". It compares at most jobScan, so it may find none before the end, where next is nil.
 // It returns engine.ErrNoRow if the account does not exist.
@@ -188,7 +188,7 @@ func FindProspects(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountI
 	return ids, next, nil
 }
 
-// hasEmail compares the e-mail address of a prospect with that of a rule in canonical form.
+// hasEmail compares the email address of a prospect with that of a rule in canonical form.
 func hasEmail(stored, wanted string) bool {
 	return canonical.Name(strings.TrimSpace(stored)) == wanted
 }

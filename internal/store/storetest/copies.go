@@ -142,7 +142,7 @@ func (e *env) wantAlreadyCopied(t *testing.T, to *env, o store.CopyOptions, tena
 	chain := to.as(atrium.OperatorChain)
 	before, operators := to.dump(t), chain.dump(t)
 	report, err := e.CopyTo(t.Context(), to.Store, o)
-	if err != nil || report.Different() || !report.Already || report.Tenants != tenants || report.Rows() == 0 {
+	if err != nil || report.Different() || !report.AlreadyCopied || report.Tenants != tenants || report.Rows() == 0 {
 		t.Fatalf("copied again: %+v, %v", report, err)
 	}
 	if text := before.difference(to.dump(t)) + operators.difference(chain.dump(t)); text != "" {

@@ -190,7 +190,7 @@ func receiverSchema() schema.Schema {
 					"type":        expression("Type of the entry."),
 					"account_id":  expression("Account of the entry."),
 					"domain":      expression("Domain of the account."),
-					"email":       expression("An e-mail address whose domain is that of the account, unless it is that of a public mail provider."),
+					"email":       expression("An email address whose domain is that of the account, unless it is that of a public mail provider."),
 					"name":        expression("Name of the account."),
 					"occurred_at": expression("When it occurred: a string in RFC 3339, a number of seconds or milliseconds since 1970, or null."),
 					"event_id":    expression("What identifies the event. Entries of the same event are stored once."),
