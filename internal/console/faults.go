@@ -22,7 +22,7 @@ import (
 // A refused change is shown in its form: the form has what the user has entered, each fault is below its field, and the list
 // at the top, which has the focus, links to the fields. This is done to the rendered page, so it works for every template.
 
-// refuse makes the page show an error about what the user has entered, or about data that has changed meanwhile, with
+// refuse makes the page show an error about what the user has entered, or about data that has changed since the page was made, with
 // the form that has sent the request. It returns other errors.
 func (r *request) refuse(err error) error {
 	if atrium.CodeOf(err) == atrium.CodePreconditionFailed {
@@ -34,7 +34,7 @@ func (r *request) refuse(err error) error {
 	return nil
 }
 
-// errChanged is the error of a change that is based on data that has changed meanwhile.
+// errChanged is the error of a change that is based on data that has changed since the page was made.
 var errChanged = atrium.Errorf(atrium.CodePreconditionFailed, "The data has changed since you opened this page. Compare the values, then save again.")
 
 // aboutInput reports whether an error is about what the user has entered.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -267,7 +268,8 @@ func (r *request) importLines(lines io.Reader, skip bool, result *importResult) 
 	return result.refuse(err, upload.err)
 }
 
-// A failingReader keeps the error of the reader that it reads.
+// A failingReader keeps the error of the reader that it reads. A fault of a row ends the import with its text, which the list of
+// refused requests then shows.
 type failingReader struct {
 	from io.Reader
 	err  error
@@ -277,6 +279,11 @@ func (f *failingReader) Read(b []byte) (int, error) {
 	n, err := f.from.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
 		f.err = err
+	}
+	if fault, ok := errors.AsType[*csvrows.Fault](err); ok {
+		refused := atrium.Errorf(atrium.CodeInvalidRequest, "Line %d was rejected.", fault.Line)
+		refused.Faults = []atrium.Fault{{In: atrium.InBody, Where: fmt.Sprintf("/%d/%s", fault.Line, fault.Member), Detail: fault.Detail}}
+		err = refused
 	}
 	return n, err
 }
@@ -299,6 +306,9 @@ func (i *importResult) refuse(err, reading error) error {
 		return nil
 	}
 	detail, _, counted := strings.Cut(e.Detail, " All lines before ")
+	if !counted {
+		detail, _, counted = strings.Cut(e.Detail, " Resume with ")
+	}
 	if !counted && !i.Check {
 		detail += " Some rows may be stored."
 	}

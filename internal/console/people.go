@@ -33,8 +33,8 @@ type role struct {
 // roles returns the roles that the user can give.
 func (r *request) roles() (roles []role) {
 	allows := map[atrium.Role]string{
-		atrium.RoleViewer: "reads everything", atrium.RoleSupport: "also changes accounts and prospects, and moves entries",
-		atrium.RoleEditor: "reads everything, and changes pages and audiences", atrium.RoleAdmin: "does everything in this tenant",
+		atrium.RoleViewer: "reads all except receivers, webhooks and privacy", atrium.RoleSupport: "as viewer; also changes, merges and erases accounts, changes prospects, moves entries",
+		atrium.RoleEditor: "as viewer; also changes pages and audiences", atrium.RoleAdmin: "does everything in this tenant",
 	}
 	for _, name := range atrium.TenantRoles() {
 		if r.user.Role.Scopes().MayGrant(name.Scopes()) {

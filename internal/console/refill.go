@@ -15,7 +15,7 @@ import (
 // fill puts what the user has entered into the controls of a form. Controls that were not sent keep their values, except
 // for checkboxes, which browsers send only if they are checked.
 //
-// If the data has changed meanwhile, hidden fields keep their values as well: what the user sends next is based on what is stored
+// If the data has changed since the page was made, hidden fields keep their values as well: what the user sends next is based on what is stored
 // now. A form with the attribute data-stored shows what is stored, and may have the value that the user has seen in a hidden
 // field named seen:NAME. A control whose value the user has changed keeps that value, with the stored one below it; fill returns
 // these controls.

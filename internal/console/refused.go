@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 	"strconv"
+	"time"
 
 	"atrium"
 	"atrium/internal/rest"
@@ -23,6 +24,56 @@ type refused struct {
 	UserID    atrium.UserID `json:"userId"`
 	ActorName string        `json:"actorName"`
 	UserAgent string        `json:"userAgent"`
+
+	Ended *endedKey `json:"-"` // why the key was refused; nil if it was not
+}
+
+// An endedKey is why a key no longer works: it was revoked or has expired at a time, or has another secret now.
+type endedKey struct {
+	Name string
+	How  string // "was revoked" or "expired"; "" for another secret
+	At   string
+}
+
+// endedOf returns why a key that has worked before is refused.
+func endedOf(k key, now time.Time) *endedKey {
+	expires, err := time.Parse(time.RFC3339Nano, k.ExpiresAt)
+	switch {
+	case k.RevokedAt != "":
+		return &endedKey{k.Name, "was revoked", k.RevokedAt}
+	case err == nil && !expires.After(now):
+		return &endedKey{k.Name, "expired", k.ExpiresAt}
+	}
+	return &endedKey{Name: k.Name}
+}
+
+// maxEndedKeys is how many keys a page of refused requests explains.
+const maxEndedKeys = 5
+
+// explainKeys says of refused keys why they no longer work. Clients get the same response for any key that does not work.
+func (r *request) explainKeys(items []refused) error {
+	known := map[atrium.KeyID]*endedKey{}
+	for i := range items {
+		f := &items[i]
+		if f.Code != atrium.CodeUnauthenticated || f.KeyID == "" {
+			continue
+		}
+		ended, ok := known[f.KeyID]
+		if !ok && len(known) < maxEndedKeys {
+			var k key
+			switch _, err := r.get(&k, "/keys/"+url.PathEscape(string(f.KeyID)), nil); atrium.CodeOf(err) {
+			case atrium.CodeNotFound, atrium.CodeForbidden:
+			default:
+				if err != nil {
+					return err
+				}
+				ended = endedOf(k, time.Now())
+			}
+			known[f.KeyID] = ended
+		}
+		f.Ended = ended
+	}
+	return nil
 }
 
 // A fault is a fault of a request as the API shows it.
@@ -84,6 +135,9 @@ func (c *Console) listRefused(r *request) error {
 	}
 	var err error
 	if p.Requests, err = readList[refused](r, "/refused_requests", refusedFilters...); err != nil {
+		return err
+	}
+	if err := r.explainKeys(p.Requests.Items); err != nil {
 		return err
 	}
 	of := url.Values{}

@@ -47,6 +47,8 @@ type audiencePage struct {
 	Own      string        // the path of the page
 	Next     int64         // the number of the next version
 	State    audienceState // what visitors see
+	Base     int64         // the version that a new one starts from; 0 for none
+	Other    int64         // a version that it could start from instead; Base for none
 	Draft    string        // the content that a new version starts with
 	Texts    []contentText // of Draft
 	Note     string
@@ -93,15 +95,19 @@ func (r *request) showAudience(p audiencePage) error {
 	}
 	p.Own, p.Next = r.own(), 1
 	read := r.versionReader()
+	if p.State, err = r.audienceState(&p.Audience, newest.Items, read); err != nil {
+		return err
+	}
 	if len(newest.Items) > 0 {
 		p.Next = newest.Items[0].VersionNumber + 1
 	}
 	if p.Draft == "" && p.Next > 1 {
-		last, err := read(p.Next - 1)
+		p.startFrom(r.query("base"), newest.Items[0])
+		base, err := read(p.Base)
 		if err != nil {
 			return err
 		}
-		if err := r.heavily(func() error { p.Draft = last.Raw(); return nil }); err != nil {
+		if err := r.heavily(func() error { p.Draft = base.Raw(); return nil }); err != nil {
 			return err
 		}
 	}
@@ -111,10 +117,23 @@ func (r *request) showAudience(p audiencePage) error {
 	if err := r.heavily(func() error { p.Texts = contentTexts(p.Draft); return nil }); err != nil {
 		return err
 	}
-	if p.State, err = r.audienceState(&p.Audience, newest.Items, read); err != nil {
-		return err
-	}
 	return r.show("audience", "pages", p.Audience.Name, &p)
+}
+
+// startFrom sets the version that a new one starts from: the chosen one, or the newest. If the published one is older, but was
+// published after the newest was written, it was restored, and a new version starts from it.
+func (p *audiencePage) startFrom(chosen string, newest version) {
+	published := p.State.Published.VersionNumber
+	p.Base, p.Other = newest.VersionNumber, published
+	if published != 0 && published < p.Base && p.State.By.At > newest.CreatedAt {
+		p.Base = published
+	}
+	if n, err := strconv.ParseInt(chosen, 10, 64); err == nil && n > 0 && n <= newest.VersionNumber {
+		p.Base = n
+	}
+	if p.Other == p.Base || p.Other == 0 {
+		p.Other = newest.VersionNumber
+	}
 }
 
 // An audienceState says what is published for an audience, and what a newer version changes.

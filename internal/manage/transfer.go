@@ -67,6 +67,9 @@ func importError(err error, done transfer.Report, check bool) error {
 		if check {
 			return "Nothing was stored: this was a check."
 		}
+		if done.Added+done.Same == 0 {
+			return fmt.Sprintf("Resume with fromLine=%d.", from)
+		}
 		return fmt.Sprintf("All lines before line %d are stored: resume with fromLine=%d.", from, from)
 	}
 	added := func() string {
@@ -97,7 +100,13 @@ func importError(err error, done transfer.Report, check bool) error {
 	case errors.Is(stop.Err, rest.ErrStopping), errors.Is(stop.Err, context.Canceled):
 		return atrium.Errorf(atrium.CodeUnavailable, "The import was interrupted. %s", resume(stop.ResumeFrom)).Because(stop.Err)
 	case public && (stop.Reading || e.Code == atrium.CodeUnauthenticated || e.Code == atrium.CodeForbidden):
-		return atrium.Errorf(e.Code, "%s %s", e.Detail, resume(stop.ResumeFrom)).Because(stop.Err)
+		stored := ""
+		if stop.Reading {
+			stored = added()
+		}
+		resumed := atrium.Errorf(e.Code, "%s %s%s", e.Detail, stored, resume(stop.ResumeFrom)).Because(stop.Err)
+		resumed.Faults = e.Faults
+		return resumed
 	case stop.Reading:
 		e := atrium.Errorf(atrium.CodeInvalidRequest, "The body ended before it was complete. %s%s", added(), resume(stop.ResumeFrom))
 		e.Faults = []atrium.Fault{{In: atrium.InBody, Detail: "ended before it was complete"}}

@@ -96,12 +96,12 @@ func TestAVersionIsSavedAndPublishedAtOnce(t *testing.T) {
 		s.t = t
 		cookie := s.signIn(atrium.RoleEditor)
 		form := url.Values{"content": {`{"a":2}`}, "publish": {"yes"}}
-		s.page(cookie, s.audiencePath(), []string{"Save as version 2<", "Save and publish<", "It appears on <a", "which is a draft: visitors see it once the page is published."}, []string{"at once"})
+		s.page(cookie, s.audiencePath(), []string{"Save as version 2<", "Save and publish<", "</b> shows it on <a", "which is a draft: visitors see it once the page is published."}, []string{"see this immediately"})
 		if a := s.ask(http.MethodPost, s.audiencePath()+"/versions", form, cookie); a.Header.Get("Location") != s.audiencePath()+"?done=publishedlater" {
 			t.Errorf("on a draft: %s %v", a.Status, a.Header)
 		}
 		s.transition(cookie, "publish")
-		s.page(cookie, s.audiencePath(), []string{"Save as version 3<", "which is published. <small"}, []string{"a draft"})
+		s.page(cookie, s.audiencePath(), []string{"Save as version 3<", "</a>. <small"}, []string{"a draft"})
 		if a := s.ask(http.MethodPost, s.audiencePath()+"/versions", form, cookie); a.Header.Get("Location") != s.audiencePath()+"?done=published" {
 			t.Errorf("on a published page: %s %v", a.Status, a.Header)
 		}
@@ -117,17 +117,17 @@ func TestAVersionIsSavedAndPublishedAtOnce(t *testing.T) {
 		if a := s.ask(http.MethodPost, s.audiencePath()+"/versions", form, cookie); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "Save and publish<") {
 			t.Errorf("without valid JSON: %s", a.Status)
 		}
-		s.page(s.signIn(atrium.RoleViewer), s.audiencePath(), nil, []string{"Save ", ">Publish", "at once"})
+		s.page(s.signIn(atrium.RoleViewer), s.audiencePath(), nil, []string{"Save ", ">Publish", "see this immediately"})
 	})
 }
 
-// What visitors see at once is said beside the button, and nowhere else.
+// What visitors see immediately is said beside the button, and nowhere else.
 func TestAPageSaysWhatVisitorsSeeAtOnce(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *site) {
 		s.t = t
 		cookie := s.signIn(atrium.RoleEditor)
 		page, _, _ := strings.Cut(s.audiencePath(), "/audiences/")
-		const sentence = "Visitors of Spring see this at once."
+		const sentence = "Visitors of Spring see this immediately."
 		times := func(path string, want int) {
 			t.Helper()
 			if a := s.ask(http.MethodGet, path, nil, cookie); strings.Count(a.body, sentence) != want {
@@ -224,5 +224,28 @@ func TestSchedulesWithoutEffectAreNotPending(t *testing.T) {
 		schedule(http.StatusConflict, soon, "")
 		schedule(http.StatusSeeOther, "", "")
 		s.page(cookie, page, []string{"Restore it to schedule it."}, []string{noEffect})
+	})
+}
+
+// After a rollback, a new version starts from the content that visitors see, and the newest one can be chosen instead.
+func TestANewVersionStartsFromTheRestoredOne(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		s.t = t
+		cookie := s.signIn(atrium.RoleEditor)
+		s.version(cookie, `{"headline":"second"}`)
+		s.version(cookie, `{"headline":"third"}`)
+		for _, number := range []string{"3", "2"} {
+			s.page(cookie, s.audiencePath(), []string{`value="third"`, "It starts from version 3"}, []string{`value="second"`})
+			if a := s.ask(http.MethodPost, s.audiencePath()+"/versions/"+number+"/publish", nil, cookie); a.StatusCode != http.StatusSeeOther {
+				t.Fatal(a.Status, a.body)
+			}
+		}
+		s.page(cookie, s.audiencePath(), []string{`value="second"`, "It starts from version 2, which is published.", `?base=3#new">Start from version 3</a>`}, []string{`value="third"`})
+		s.page(cookie, s.audiencePath()+"?base=3", []string{`value="third"`, `?base=2#new">Start from version 2, which is published</a>`}, nil)
+		for _, base := range []string{"0", "4", "-1", "x", "9223372036854775808"} {
+			s.page(cookie, s.audiencePath()+"?base="+base, []string{"It starts from version 2"}, nil)
+		}
+		s.version(cookie, `{"headline":"fourth"}`)
+		s.page(cookie, s.audiencePath(), []string{`value="fourth"`}, nil)
 	})
 }
