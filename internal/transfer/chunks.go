@@ -24,9 +24,20 @@ func (im *importer) flush(ctx context.Context) error {
 	return err
 }
 
-// setProspectIDs sets the identifiers of prospects in the chunk that are matched by their values.
+// setProspectIDs sets the identifiers of prospects in the chunk that are matched by their values. It refuses to derive identifiers
+// in an import that also names some: a check, which stores nothing, would say whether guesses of values have the identifier of an
+// erased prospect.
 func (im *importer) setProspectIDs() error {
-	for _, item := range im.chunk {
+	for i, item := range im.chunk {
+		p, ok := item.Record.(*atrium.LinkedProspect)
+		if !ok {
+			continue
+		}
+		im.names = im.names || p.ID != ""
+		im.derives = im.derives || item.MatchBy != store.ByIdentifier
+		if im.names && im.derives {
+			return im.stop(im.lines[i], atrium.Fault{In: atrium.InBody, Where: "/matchBy", Detail: "must not be in one import with prospectId"})
+		}
 		if item.MatchBy == store.ByIdentifier {
 			continue
 		}

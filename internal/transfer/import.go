@@ -174,6 +174,8 @@ type importer struct {
 	limits  Limits
 
 	matcher func() (*store.Matcher, error) // of the tenant; only imports that need it store a secret
+	names   bool                           // a prospect has an identifier
+	derives bool                           // a prospect is matched by its values
 
 	maxLine int
 	maxPage bool

@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -61,5 +62,25 @@ func TestReimportedCSVMatchesOnlyInItsTenant(t *testing.T) {
 	}
 	if n := len(ids.FindAllString(theirs, -1)); n != 3 || strings.Contains(theirs, "matchBy") {
 		t.Errorf("the export has %d identifiers: %s", n, theirs)
+	}
+}
+
+// A check would otherwise tell, without storing anything, whether a guess has the identifier of an erased prospect.
+func TestIdentifiersAreNotComparedWithGuesses(t *testing.T) {
+	p := newPlace(t)
+	const guess = `{"kind":"prospect","email":"a@b.example","matchBy":"email"}` + "\n"
+	const named = `{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"x"}` + "\n"
+	for _, file := range []string{guess + named, named + guess, guess + strings.Repeat(`{"kind":"prospect"}`+"\n", 600) + named} {
+		for _, o := range []transfer.Options{{Check: true}, {Check: true, AllFaults: true}, {}} {
+			_, err := p.importFrom(t, strings.NewReader(file), o)
+			line := strings.Count(file, "\n")
+			resume := 1
+			if line > 500 && !o.Check {
+				resume = 501
+			}
+			if stop, ok := errors.AsType[*transfer.LineError](err); !ok || stop.Line != line || !o.Check && stop.ResumeFrom != resume || stop.Faults[0].Where != "/matchBy" {
+				t.Errorf("%d lines with %+v: %v", line, o, err)
+			}
+		}
 	}
 }
