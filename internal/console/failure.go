@@ -81,10 +81,10 @@ func errorPage(w http.ResponseWriter, f frame, err error) (status int, page []by
 		}
 	case atrium.CodeUnavailable:
 		shown.Title = "Try again"
-		switch uncertain := shown.Detail == atrium.Uncertain(nil).Detail; {
+		switch {
 		case errors.Is(err, errUnshown):
 			shown.Detail = "The service is busy and cannot show the page now. Your change, if any, was saved."
-		case uncertain:
+		case shown.Detail == atrium.Uncertain(nil).Detail:
 			shown.Detail = "The service does not know whether your change was saved. Check it before you try again."
 		case f.request != nil && f.request.kept != "":
 			shown.Detail = "The service is busy or cannot reach its database. " + f.request.kept

@@ -31,7 +31,7 @@ type Matcher struct{ secret []byte }
 // matchSecretSize is the size of a secret in bytes, that of the hash (RFC 2104 section 3).
 const matchSecretSize = sha256.Size
 
-// Matcher returns the Matcher of the tenant of a change. It stores the tenant's secret if there is none.
+// Matcher returns the Matcher of the tenant of c. It stores the tenant's secret if there is none.
 func (s *Store) Matcher(ctx context.Context, c atrium.Change) (*Matcher, error) {
 	secret, err := matchSecret(s.db.OutsideTx(ctx), c.TenantID)
 	if err == nil && secret == nil {
@@ -83,12 +83,12 @@ func matchSecret(query kernel.QueryFunc, tenant atrium.TenantID) (secret []byte,
 }
 
 // SetID sets the identifier of a prospect that is matched by its values.
-func (r *Matcher) SetID(item Import) {
+func (m *Matcher) SetID(item Import) {
 	if item.MatchBy == ByIdentifier {
 		return
 	}
 	p := item.Record.(*atrium.LinkedProspect)
-	h := hmac.New(sha256.New, r.secret)
+	h := hmac.New(sha256.New, m.secret)
 	if item.MatchBy == ByEmail {
 		fmt.Fprintf(h, "email %s", strings.ToLower(*p.Email))
 	} else {
